@@ -1,0 +1,79 @@
+"""Reads the machine, the software and the harness's own git state into the header's form."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness.records import RunnerInfo
+from harness.runners.base import Runner
+
+PACKAGES = ("torch", "decord", "numpy", "pytest", "pytest-xdist", "hypothesis", "transformers")
+
+
+def collect_runner(runner: Runner) -> RunnerInfo:
+    """What the runner says of this machine."""
+    return RunnerInfo(runner.name, runner.device_arch(), runner.device_count(), runner.emulated)
+
+
+def collect_machine() -> dict[str, Any]:
+    """Host name, system, processor, logical and usable processors, memory in bytes; unknown is None."""
+    return {
+        "host": platform.node() or None,
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _processor(),
+        "cpu_count": os.cpu_count(),
+        "cpu_usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "memory_bytes": psutil.virtual_memory().total,
+    }
+
+
+def collect_software() -> dict[str, str | None]:
+    """Versions by distribution name, read from installed metadata (nothing is imported); absent is None."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def collect_git(folder: Path) -> tuple[str | None, bool | None]:
+    """Commit and whether tracked or new files differ from it; (None, None) outside a git checkout.
+
+    The answer is about the checkout whose top is `folder`, never about one further up.
+    """
+    top = _git(folder, "rev-parse", "--show-toplevel")
+    if top is None or Path(top).resolve() != folder.resolve():
+        return None, None
+    commit = _git(folder, "rev-parse", "HEAD")
+    status = _git(folder, "status", "--porcelain")
+    return commit, (None if status is None else bool(status))
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _processor() -> str | None:
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or None

@@ -1,0 +1,148 @@
+"""A run folder: start, append and flush to disk, load; the only code that touches one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import RunFolderError, UsageError
+from harness.records import Header, Record, Run, header_from_json, record_from_json, to_json
+
+HEADER = "run.json"
+
+
+def create(parent: Path, runner: str, now: datetime) -> Path:
+    """A new, empty folder under `parent` that no other run has or will get."""
+    name = f"{now:%Y%m%d-%H%M%S}-{runner}-{secrets.token_hex(3)}"
+    return claim(parent / name)
+
+
+def claim(folder: Path) -> Path:
+    """Makes `folder` and owns it; UsageError when it holds a run or anything else already."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"--run-dir {folder}: is a file; name a new folder") from None
+    except OSError as error:
+        raise UsageError(f"--run-dir {folder}: {error.strerror}; name a folder you can write to") from None
+    try:
+        # The exclusive creation decides when two runs claim one folder at the same moment.
+        fd = os.open(folder / "claimed", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    except FileExistsError:
+        raise UsageError(f"--run-dir {folder}: belongs to another run; name a new folder") from None
+    except OSError as error:
+        raise UsageError(f"--run-dir {folder}: {error.strerror}; name a folder you can write to") from None
+    os.close(fd)
+    others = [p.name for p in folder.iterdir() if p.name != "claimed"]
+    if others:
+        (folder / "claimed").unlink()
+        raise UsageError(f"--run-dir {folder}: not empty ({others[0]}); name a new folder")
+    (folder / "logs").mkdir()
+    return folder
+
+
+def write_header(folder: Path, header: Header) -> None:
+    """Replaces run.json in one step, flushed to disk: a reader sees the old one or the new one."""
+    text = json.dumps(to_json(header), indent=1, sort_keys=True) + "\n"
+    temporary = folder / f"{HEADER}.{os.getpid()}"
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(folder / HEADER)
+
+
+def update_header(folder: Path, **changes: Any) -> Header:
+    """Changes fields of the header; gives the header as it then is."""
+    header = dataclasses.replace(read_header(folder), **changes)
+    write_header(folder, header)
+    return header
+
+
+def read_header(folder: Path) -> Header:
+    """The header of a run folder; RunFolderError when there is none that can be read."""
+    path = folder / HEADER
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise RunFolderError(f"{folder}: no {HEADER} there; name the folder of a run") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunFolderError(f"{path}: {error}") from None
+    try:
+        return header_from_json(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise RunFolderError(f"{path}: line {error.lineno}: {error.msg}; the file is damaged") from None
+
+
+class Writer:
+    """Appends one worker's records to its own file; each record is on disk before `append` returns."""
+
+    def __init__(self, folder: Path, worker: str) -> None:
+        self.path = folder / f"records-{worker}.jsonl"
+        self._fd = os.open(self.path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+
+    def running(self, test: str) -> None:
+        """Notes that a test starts, so that a process that dies is known to have died in it."""
+        self._write({"type": "running", "test": test})
+
+    def append(self, record: Record) -> None:
+        self._write({"type": "record", **to_json(record)})
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def _write(self, value: dict[str, Any]) -> None:
+        data = (json.dumps(value, ensure_ascii=True) + "\n").encode()
+        while data:  # a write to a nearly full disk may take only a part
+            data = data[os.write(self._fd, data) :]
+
+
+def load(folder: Path) -> Run:
+    """Reads a run folder; what is wrong with its files is told in `problems`, and nothing is guessed."""
+    header = read_header(folder)
+    records: list[Record] = []
+    running: list[str] = []
+    problems: list[str] = []
+    for path in sorted(folder.glob("records-*.jsonl")):
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except OSError as error:
+            problems.append(f"{path.name}: {error.strerror}; its records are lost")
+            continue
+        open_test: str | None = None
+        for number, line in enumerate(lines, 1):
+            if not line:
+                continue
+            try:
+                data = json.loads(line)
+                if data["type"] == "running":
+                    open_test = str(data["test"])
+                else:
+                    record = record_from_json(data)
+                    records.append(record)
+                    open_test = None if record.test == open_test else open_test
+            except (ValueError, KeyError, TypeError, RunFolderError) as error:
+                last = number == len(lines)
+                what = "half-written last line" if last else f"unreadable ({error})"
+                problems.append(f"{path.name}: line {number}: {what}, skipped")
+        if open_test is not None:
+            running.append(open_test)
+    return Run(header, tuple(records), tuple(running), tuple(problems))
+
+
+def log_path(folder: Path, name: str) -> Path:
+    """The path of a log file in the run folder; `name` is made safe for a file name."""
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:120]
+    return folder / "logs" / safe
+
+
+def relative(folder: Path, paths: Sequence[Path]) -> tuple[str, ...]:
+    """Log paths as they stand in a record: relative to the run folder."""
+    return tuple(str(p.relative_to(folder)) for p in paths)
