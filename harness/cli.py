@@ -1,0 +1,191 @@
+"""The `harness` command: each subcommand's steps in order. Exit status: 0 green, 1 red, 2 the user's mistake, 3 no verdict."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import ROOT, __version__
+from harness.errors import HarnessError, UsageError
+
+if TYPE_CHECKING:
+    from harness.judge import Judgement
+    from harness.records import Run
+
+# Imports stand inside the subcommands: `harness --help` must not wait for what it does not use.
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs one subcommand; a user's mistake is one line on stderr and exit status 2."""
+    options = _parser().parse_args(words)
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
+    except HarnessError as error:
+        print(f"harness: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of our output has gone, as `| head` does.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        print("harness: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="harness",
+        description="Judges runs of the suites and reports.",
+        epilog="Exit status: 0 green; 1 red; 2 a mistake in the call; 3 no verdict. Runs are made by `nox -s cpu`.",
+    )
+    parser.add_argument("--version", action="version", version=f"harness {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    report = commands.add_parser("report", help="judge a run and report", description="Judges a run and reports.")
+    report.add_argument("folder", metavar="RUN", type=Path, help="folder of the run")
+    report.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal, markdown or json")
+    report.add_argument("--output", type=Path, metavar="FILE", help="write the report there, not to stdout")
+    report.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
+    report.set_defaults(run=_report)
+
+    baseline = commands.add_parser("baseline", help="accept a run as baseline; list baselines")
+    actions = baseline.add_subparsers(required=True, metavar="ACTION")
+    accept = actions.add_parser("accept", help="make runs the baseline that later runs are judged against")
+    accept.add_argument("folders", metavar="RUN", type=Path, nargs="+")
+    accept.add_argument("--reason", required=True, metavar="TEXT", help="why; it is written into the files")
+    accept.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
+    accept.set_defaults(run=_accept)
+    listing = actions.add_parser("list", help="what is accepted, when and why")
+    listing.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
+    listing.set_defaults(run=_list)
+
+    defects = commands.add_parser("defects", help="plant each defect; exit 0 only if all are caught")
+    defects.add_argument("--suite", metavar="NAME", help="only the defects of this suite")
+    defects.add_argument("--format", choices=["terminal", "json"], default="terminal")
+    defects.add_argument("--jobs", type=int, default=2, metavar="N", help="how many at once (default: 2)")
+    defects.set_defaults(run=_defects)
+
+    targets = commands.add_parser("targets", help="what can be tested here, from where, and if not, why")
+    targets.add_argument("--fetch", metavar="NAME", help="clone this target into the cache first")
+    targets.set_defaults(run=_targets)
+    commands.add_parser("runners", help="kinds of machine, and whether this is one").set_defaults(run=_runners)
+    return parser
+
+
+def _judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement]:
+    from datetime import datetime
+
+    from harness import baselines, rundir
+    from harness.judge import judge
+
+    run = rundir.load(folder)
+    baseline, incomparable = baselines.find(baselines_folder, run.header)
+    # The day of the run, not of the report: a report made again later says the same.
+    today = datetime.fromisoformat(run.header.started).date()
+    return run, judge(run, baseline, today=today, incomparable=incomparable)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from harness import reports
+
+    formats = reports.formats()
+    if options.format not in formats:
+        raise UsageError(f"--format {options.format}: no such format; there are: {', '.join(sorted(formats))}")
+    run, judgement = _judged(options.folder, options.baselines)
+    to_terminal = options.output is None and sys.stdout.isatty()
+    width = os.get_terminal_size().columns if to_terminal else 110
+    color = to_terminal and "NO_COLOR" not in os.environ
+    text = formats[options.format].render(run, judgement, width=width, color=color)
+    if options.output is None:
+        print(text)
+    else:
+        try:
+            options.output.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--output {options.output}: {error.strerror}; name a file you can write") from None
+    return judgement.exit_status
+
+
+def _accept(options: argparse.Namespace) -> int:
+    from harness import baselines
+
+    judged = [_judged(folder, options.baselines) for folder in options.folders]
+    for path in baselines.accept(options.baselines, judged, options.reason):
+        print(path)
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    from harness import baselines
+
+    for line in baselines.listing(options.baselines):
+        print(line)
+    return 0
+
+
+def _defects(options: argparse.Namespace) -> int:
+    sys.path.insert(0, str(ROOT))
+    from fixtures import defects
+    from harness import planting
+
+    every = [defects.get(n) for n in defects.names()]
+    chosen = [d for d in every if options.suite in (None, d.suite)]
+    if not chosen:
+        there = ", ".join(sorted({d.suite for d in every}))
+        raise UsageError(f"--suite {options.suite}: no defects for it; there are defects for: {there}")
+    clean, planted = planting.plant_all(
+        chosen, lambda line: print(line, file=sys.stderr, flush=True), max(1, options.jobs)
+    )
+    if options.format == "json":
+        print(json.dumps([vars(p) for p in planted], indent=1))
+    else:
+        for p in planted:
+            print(f"{p.result:7} {p.suite:10} {p.defect:26} {p.why}")
+        caught = sum(p.result == "caught" for p in planted)
+        print(f"{caught} of {len(planted)} caught; clean target: {'clean' if all(c.ok for c in clean) else 'NOT CLEAN'}")
+    if not all(c.ok for c in clean):
+        print("harness: the clean target did not pass the same tests, so 'caught' means nothing", file=sys.stderr)
+        return 3
+    return 0 if all(p.result == "caught" for p in planted) else 1
+
+
+def _targets(options: argparse.Namespace) -> int:
+    from harness import targets
+    from harness.errors import TargetUnavailable
+
+    if options.fetch is not None:
+        targets.module(options.fetch).locate(None, clone=True, say=lambda t: print(t, file=sys.stderr, flush=True))
+    for name in targets.names():
+        try:
+            spec = targets.module(name).locate(None, clone=False, say=lambda _: None)
+        except TargetUnavailable as error:
+            print(f"{name}: not available: {error}")
+            continue
+        where = f"{spec.path} at {spec.commit}{' (dirty)' if spec.dirty else ''}" if spec.path else "part of the harness"
+        print(f"{name}: available: {where}{f'; {spec.note}' if spec.note else ''}")
+        for patch, what in targets.module(name).PATCHES.items():
+            print(f"  --patch {patch}: {what}")
+    return 0
+
+
+def _runners(options: argparse.Namespace) -> int:
+    del options
+    from harness import runners
+
+    for name in runners.names():
+        runner = runners.get(name)
+        why = runner.unavailable()
+        arch = f"{runner.device_count()} x {runner.device_arch()}"
+        print(f"{name}: {f'not available: {why}' if why else f'available: {arch}'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The suites: a folder of tests each, judged by `harness report`."""
