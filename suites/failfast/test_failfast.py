@@ -95,9 +95,9 @@ def test_whole_item(frame: int, data: Data, ask: Any, record: Any) -> None:
 
 @pytest.mark.parametrize("name", damaged.NAMES)
 def test_damaged_window(name: str, data: Data, ask: Any, record: Any) -> None:
-    """The last frame of each damaged file ends in the decoder's own error, within the attempts promised."""
+    """A frame of each damaged file that is not there ends in the decoder's own error, within the attempts promised."""
     bad, episode = data.damaged[name], data.episode(name)
-    frame = bad.declared_frames - 1
+    frame = bad.bad_frame
     video = str(data.video(episode))
     ask(PROGRAM, "main", {"do": "grab", "root": data.root, "episode": 0, "frame": 0})  # everything imported
     request = {"do": "grab", "root": data.root, "episode": episode, "frame": frame}
@@ -136,7 +136,7 @@ def test_no_partial_window(data: Data, ask: Any, record: Any) -> None:
 def test_damaged_item(name: str, data: Data, ask: Any, record: Any) -> None:
     """The data set's own item ends in the decoder's own error."""
     bad, episode = data.damaged[name], data.episode(name)
-    frame = bad.declared_frames - 1
+    frame = bad.bad_frame
     answer = ask(
         PROGRAM, "main", {"do": "item", "root": data.root, "index": data.made.index_of(episode, frame)}
     )
@@ -148,7 +148,7 @@ def test_damaged_item(name: str, data: Data, ask: Any, record: Any) -> None:
 def test_worker_error_reaches_main(name: str, data: Data, ask: Any, record: Any) -> None:
     """Inside DataLoader workers the decoder's own error reaches the main process."""
     bad, episode = data.damaged[name], data.episode(name)
-    frame = bad.declared_frames - 1
+    frame = bad.bad_frame
     indices = [data.made.index_of(0, 5), data.made.index_of(episode, frame), data.made.index_of(0, 6)]
     answer = ask(PROGRAM, "main", {"do": "batches", "root": data.root, "indices": indices, "workers": 2})
     raw = ask(PROGRAM, "main", {"do": "raw", "path": str(data.video(episode)), "index": frame})
@@ -182,7 +182,7 @@ def test_transient_failure_recovers(data: Data, ask: Any, record: Any) -> None:
 def test_no_leak(name: str, data: Data, ask: Any, record: Any) -> None:
     """200 failures leave no file descriptor and no thread open."""
     bad, episode = data.damaged[name], data.episode(name)
-    request = {"do": "leaks", "root": data.root, "episode": episode, "frame": bad.declared_frames - 1}
+    request = {"do": "leaks", "root": data.root, "episode": episode, "frame": bad.bad_frame}
     answer = ask(PROGRAM, "leaks", {**request, "failures": 200})
     if answer["failed"] != 200:
         record.fail("no_error", f"only {answer['failed']} of 200 calls failed")
