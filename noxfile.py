@@ -106,7 +106,9 @@ def _suites(session: nox.Session, runner: str) -> None:
 
 def _report(session: nox.Session, *words: str) -> int:
     """The exit status of `harness report`; its output goes where this process's goes."""
-    return subprocess.run([f"{session.bin}/python", "-m", "harness.cli", "report", *words], check=False).returncode
+    return subprocess.run(
+        [f"{session.bin}/python", "-m", "harness.cli", "report", *words], check=False
+    ).returncode
 
 
 def _leave(session: nox.Session, status: int, why: str) -> None:

@@ -48,7 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"harness {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    report = commands.add_parser("report", help="judge a run and report", description="Judges a run and reports.")
+    report = commands.add_parser(
+        "report", help="judge a run and report", description="Judges a run and reports."
+    )
     report.add_argument("folder", metavar="RUN", type=Path, help="folder of the run")
     report.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal, markdown or json")
     report.add_argument("--output", type=Path, metavar="FILE", help="write the report there, not to stdout")
@@ -75,7 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     targets = commands.add_parser("targets", help="what can be tested here, from where, and if not, why")
     targets.add_argument("--fetch", metavar="NAME", help="clone this target into the cache first")
     targets.set_defaults(run=_targets)
-    commands.add_parser("runners", help="kinds of machine, and whether this is one").set_defaults(run=_runners)
+    commands.add_parser("runners", help="kinds of machine, and whether this is one").set_defaults(
+        run=_runners
+    )
     return parser
 
 
@@ -97,7 +101,9 @@ def _report(options: argparse.Namespace) -> int:
 
     formats = reports.formats()
     if options.format not in formats:
-        raise UsageError(f"--format {options.format}: no such format; there are: {', '.join(sorted(formats))}")
+        raise UsageError(
+            f"--format {options.format}: no such format; there are: {', '.join(sorted(formats))}"
+        )
     run, judgement = _judged(options.folder, options.baselines)
     to_terminal = options.output is None and sys.stdout.isatty()
     width = os.get_terminal_size().columns if to_terminal else 110
@@ -109,7 +115,9 @@ def _report(options: argparse.Namespace) -> int:
         try:
             options.output.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"--output {options.output}: {error.strerror}; name a file you can write") from None
+            raise UsageError(
+                f"--output {options.output}: {error.strerror}; name a file you can write"
+            ) from None
     return judgement.exit_status
 
 
@@ -149,9 +157,14 @@ def _defects(options: argparse.Namespace) -> int:
         for p in planted:
             print(f"{p.result:7} {p.suite:10} {p.defect:26} {p.why}")
         caught = sum(p.result == "caught" for p in planted)
-        print(f"{caught} of {len(planted)} caught; clean target: {'clean' if all(c.ok for c in clean) else 'NOT CLEAN'}")
+        print(
+            f"{caught} of {len(planted)} caught; clean target: {'clean' if all(c.ok for c in clean) else 'NOT CLEAN'}"
+        )
     if not all(c.ok for c in clean):
-        print("harness: the clean target did not pass the same tests, so 'caught' means nothing", file=sys.stderr)
+        print(
+            "harness: the clean target did not pass the same tests, so 'caught' means nothing",
+            file=sys.stderr,
+        )
         return 3
     return 0 if all(p.result == "caught" for p in planted) else 1
 
@@ -161,14 +174,20 @@ def _targets(options: argparse.Namespace) -> int:
     from harness.errors import TargetUnavailable
 
     if options.fetch is not None:
-        targets.module(options.fetch).locate(None, clone=True, say=lambda t: print(t, file=sys.stderr, flush=True))
+        targets.module(options.fetch).locate(
+            None, clone=True, say=lambda t: print(t, file=sys.stderr, flush=True)
+        )
     for name in targets.names():
         try:
             spec = targets.module(name).locate(None, clone=False, say=lambda _: None)
         except TargetUnavailable as error:
             print(f"{name}: not available: {error}")
             continue
-        where = f"{spec.path} at {spec.commit}{' (dirty)' if spec.dirty else ''}" if spec.path else "part of the harness"
+        where = (
+            f"{spec.path} at {spec.commit}{' (dirty)' if spec.dirty else ''}"
+            if spec.path
+            else "part of the harness"
+        )
         print(f"{name}: available: {where}{f'; {spec.note}' if spec.note else ''}")
         for patch, what in targets.module(name).PATCHES.items():
             print(f"  --patch {patch}: {what}")

@@ -37,7 +37,9 @@ class Clean:
     why: str
 
 
-def plant_all(chosen: Sequence[Any], say: Callable[[str], None], jobs: int = 2) -> tuple[list[Clean], list[Planted]]:
+def plant_all(
+    chosen: Sequence[Any], say: Callable[[str], None], jobs: int = 2
+) -> tuple[list[Clean], list[Planted]]:
     """Runs the clean target first, suite by suite, then each defect in a pytest of its own."""
     suites = sorted({d.suite for d in chosen})
     with ThreadPoolExecutor(jobs) as pool:

@@ -386,7 +386,11 @@ class Asker:
         self._state, self._notes, self.limit_s = state, notes, limit_s
 
     def __call__(
-        self, program: Path, role: str, request: Mapping[str, Any], environment: Mapping[str, str] | None = None
+        self,
+        program: Path,
+        role: str,
+        request: Mapping[str, Any],
+        environment: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """The answer to `request`; ChildFailure (hang, crash, harness) when there is none in time."""
         state = self._state

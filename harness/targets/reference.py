@@ -114,7 +114,9 @@ class ReferenceTarget:
         }
         folder = Path(root) / "Annotation/statistics"
         folder.mkdir(parents=True, exist_ok=True)
-        values = {f"state_{s}": {"mean": v.mean(0).tolist(), "std": v.std(0).tolist()} for s, v in sides.items()}
+        values = {
+            f"state_{s}": {"mean": v.mean(0).tolist(), "std": v.std(0).tolist()} for s, v in sides.items()
+        }
         (folder / "ssv2_angle_statistics.json").write_text(json.dumps(values), encoding="utf-8")
 
 

@@ -167,7 +167,12 @@ class VitraTarget:
         dataset = importlib.import_module("vitra.datasets.dataset")
         statistics = importlib.import_module("vitra.datasets.calculate_statistics")
         data = dataset.FrameDataset(
-            root, "ssv2", augmentation=False, load_images=False, state_mask_prob=0.0, action_future_window_size=0
+            root,
+            "ssv2",
+            augmentation=False,
+            load_images=False,
+            state_mask_prob=0.0,
+            action_future_window_size=0,
         )
         folder = Path(root) / "Annotation/statistics"
         statistics.compute_statistics(data, num_workers=0, batch_size=64, save_folder=str(folder))

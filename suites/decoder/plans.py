@@ -23,7 +23,9 @@ def make(clip: str, frames: int, readers: int, access: str) -> Plan:
         return [[list(range(s, s + width))] for s in starts]
     if access == "random":
         calls = max(1, 8 // readers)
-        return [[[rng.choice(late if c == 0 else range(frames))] for c in range(calls)] for _ in range(readers)]
+        return [
+            [[rng.choice(late if c == 0 else range(frames))] for c in range(calls)] for _ in range(readers)
+        ]
     if access == "backwards":
         step = max(1, frames // 12)
         return [[list(range(frames - 1, -1, -step))] for _ in range(readers)]

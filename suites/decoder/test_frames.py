@@ -77,7 +77,9 @@ def test_frame_count(clip: str, ask: Any, record: Any) -> None:
     if "error" in answer:
         record.fail("exception", "the frame count raised", str(answer["error"]))
     if answer["count"] != made.frames:
-        record.fail("missing_frame", f"the clip has {made.frames} frames, the target counts {answer['count']}")
+        record.fail(
+            "missing_frame", f"the clip has {made.frames} frames, the target counts {answer['count']}"
+        )
 
 
 @ALONE

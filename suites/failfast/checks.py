@@ -92,7 +92,9 @@ def frames_fault(answer: dict[str, Any], expected: Sequence[int], *, kind: str |
 
 def leak_fault(before: dict[str, int], after: dict[str, int], failures: int) -> Fault | None:
     """The fault in what is still open: one a hundred failures is a leak, a few once are caches."""
-    grown = {name: after[name] - before[name] for name in before if after[name] - before[name] >= failures / 100}
+    grown = {
+        name: after[name] - before[name] for name in before if after[name] - before[name] >= failures / 100
+    }
     if not grown:
         return None
     text = ", ".join(f"{n} more {name}" for name, n in grown.items())

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import decord
+import numpy as np
 
 from fixtures import barcode
 from harness.child import die_with_parent, serve
@@ -75,7 +76,9 @@ def chain(error: BaseException) -> list[dict[str, str]]:
     return found
 
 
-def watched(call: Callable[[], list[int | None]], watch: Watch, *, unprivileged: bool = False) -> dict[str, Any]:
+def watched(
+    call: Callable[[], list[int | None]], watch: Watch, *, unprivileged: bool = False
+) -> dict[str, Any]:
     """Numbers of the frames that came back, or the chain of errors; with openings, pauses and promises."""
     answer: dict[str, Any] = {"attempts": target().attempts, "pause_s": target().pause_s}
     drop = unprivileged and os.geteuid() == 0
@@ -96,7 +99,7 @@ def watched(call: Callable[[], list[int | None]], watch: Watch, *, unprivileged:
 
 
 def numbers(frames: Any) -> list[int | None]:
-    return [barcode.read(f) for f in frames]
+    return [barcode.read(np.asarray(f)) for f in frames]
 
 
 def grab(

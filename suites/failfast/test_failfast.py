@@ -76,7 +76,9 @@ def test_control_raw_decord_on_damage(ask: Any, record: Any) -> None:
         record.fail("control", f"raw decord does not read the cut webm as a shorter one: {answer}")
 
 
-@pytest.mark.parametrize(("frame", "past", "future"), [(0, 0, 0), (63, 0, 0), (31, 2, 3), (1, 3, 0), (62, 0, 3)])
+@pytest.mark.parametrize(
+    ("frame", "past", "future"), [(0, 0, 0), (63, 0, 0), (31, 2, 3), (1, 3, 0), (62, 0, 3)]
+)
 def test_whole_window(frame: int, past: int, future: int, data: Data, ask: Any, record: Any) -> None:
     """A window of a whole video holds its frames in order; at the ends the outermost frame is repeated."""
     request = {"do": "grab", "root": data.root, "episode": 0, "frame": frame, "past": past, "future": future}
@@ -90,7 +92,10 @@ def test_whole_window(frame: int, past: int, future: int, data: Data, ask: Any, 
 def test_whole_item(frame: int, data: Data, ask: Any, record: Any) -> None:
     """An item of the data set holds the picture of its frame."""
     index = data.made.index_of(0, frame)
-    judge(record, checks.frames_fault(ask(PROGRAM, "main", {"do": "item", "root": data.root, "index": index}), [frame]))
+    judge(
+        record,
+        checks.frames_fault(ask(PROGRAM, "main", {"do": "item", "root": data.root, "index": index}), [frame]),
+    )
 
 
 @pytest.mark.parametrize("name", damaged.NAMES)

@@ -1,0 +1,185 @@
+"""Approved runs on disk: find the comparable one, accept new ones with a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.errors import BaselineError
+from harness.judge import Baseline, BaselineMetric, Judgement, median, provenance_of
+from harness.records import SCHEMA, Header, Run, differing
+
+_PLACEHOLDERS = {"todo", "tbd", "placeholder", "none", "reason", "text", "because"}
+_SETTLED = ("incomparable", "missing")
+
+
+def find(folder: Path, header: Header) -> tuple[Baseline | None, Mapping[str, tuple[str, str]] | None]:
+    """The baseline that a run may be compared with, over the run's suites, and None; or None and what differs from
+    the nearest one of the same runner and target; or None and None when there is none of them."""
+    here = header.comparability
+    comparable: list[Baseline] = []
+    others: list[dict[str, tuple[str, str]]] = []
+    for path in sorted(folder.glob("*/*.json")):
+        target, _, suite = path.stem.partition(".")
+        if target != header.target.name or suite not in header.selection.suites:
+            continue
+        baseline = _read(path)
+        if baseline.key.get("runner") != here["runner"]:
+            continue
+        differences = differing(here, baseline.key)
+        if differences:
+            others.append(differences)
+        else:
+            comparable.append(baseline)
+    if comparable:
+        tests: dict[str, str] = {}
+        metrics: dict[str, BaselineMetric] = {}
+        for baseline in comparable:
+            tests.update(baseline.tests)
+            metrics.update(baseline.metrics)
+        last = comparable[-1]
+        return Baseline(here, tests, metrics, last.provenance, last.reason), None
+    return None, (min(others, key=len) if others else None)
+
+
+def accept(folder: Path, judged: Sequence[tuple[Run, Judgement]], reason: str) -> list[Path]:
+    """Writes runs of one kind as the baseline of their suites; BaselineError says why they may not become one."""
+    reason = " ".join(reason.split())
+    if len(reason) < 8 or reason.lower().strip(".! ") in _PLACEHOLDERS:
+        raise BaselineError(
+            f"--reason {reason!r}: says nothing; write why these runs are right, in a sentence"
+        )
+    for run, judgement in judged:
+        _refuse(run, judgement)
+    first = judged[0][0].header
+    for run, _ in judged[1:]:
+        differences = differing(first.comparability, run.header.comparability)
+        if differences or run.header.target.commit != first.target.commit:
+            what = ", ".join(differences) or "target commit"
+            raise BaselineError(f"{run.header.run_id}: {what} differs from {first.run_id}; accept them apart")
+    written = []
+    for suite in sorted({r.suite for run, _ in judged for r in run.records}):
+        path = folder / first.runner.key / f"{first.target.name}.{suite}.json"
+        _write(path, _content([run for run, _ in judged], suite, reason))
+        written.append(path)
+    return written
+
+
+def _refuse(run: Run, judgement: Judgement) -> None:
+    header, name = run.header, run.header.run_id
+    if header.runner.emulated:
+        raise BaselineError(f"{name}: is emulated; only measured runs become baselines")
+    if header.defect is not None:
+        raise BaselineError(f"{name}: the defect {header.defect} is planted in it; accept a run without")
+    if header.selection.partial:
+        raise BaselineError(f"{name}: is partial; accept a run of whole suites")
+    if header.harness_commit is None:
+        raise BaselineError(f"{name}: has no harness commit; run from a git checkout of the harness")
+    if header.harness_dirty is not False:
+        raise BaselineError(f"{name}: the harness was dirty; commit your changes and run again")
+    if header.target.name != "reference":
+        if header.target.commit is None:
+            raise BaselineError(f"{name}: the target has no commit; run on a git checkout of it")
+        if header.target.dirty is not False:
+            raise BaselineError(f"{name}: the target's checkout is dirty; commit or undo there and run again")
+    bad = [t for t in judgement.needs_person if t.verdict != "missing"]
+    if bad:
+        raise BaselineError(
+            f"{name}: {bad[0].test} is {bad[0].verdict}; only a run without failures or losses may be"
+        )
+    other = [r for r in judgement.reasons if not any(word in r for word in _SETTLED)]
+    if other or not run.records:
+        raise BaselineError(f"{name}: {(other or ['nothing ran'])[0]}; run again")
+
+
+def _content(runs: Sequence[Run], suite: str, reason: str) -> dict[str, Any]:
+    tests: dict[str, str] = {}
+    metrics: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        for record in run.by_test().values():
+            if record.suite != suite:
+                continue
+            old = tests.get(record.test)
+            tests[record.test] = record.outcome if old in (None, record.outcome) else "failed"
+            for metric in record.metrics:
+                value = median(metric)
+                if value is None:
+                    continue
+                entry = metrics.setdefault(
+                    f"{record.test}::{metric.name}",
+                    {"unit": metric.unit, "medians": [], "higher_is_better": metric.higher_is_better},
+                )
+                entry["medians"].append(float(f"{value:.5g}"))
+    return {
+        "schema": SCHEMA,
+        "key": runs[0].header.comparability,
+        "reason": reason,
+        "provenance": [provenance_of(run.header) for run in runs],
+        "tests": tests,
+        "metrics": metrics,
+    }
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    """One line for each test and each metric, sorted: a change of one is a change of one line."""
+    lines = []
+    for name in ("schema", "key", "reason"):
+        lines.append(f" {json.dumps(name)}: {json.dumps(content[name], sort_keys=True)}")
+    rows = ",\n".join(f"  {json.dumps(p, sort_keys=True)}" for p in content["provenance"])
+    lines.append(f' "provenance": [\n{rows}\n ]')
+    for name in ("tests", "metrics"):
+        pairs = sorted(content[name].items())
+        rows = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, sort_keys=True)}" for k, v in pairs)
+        lines.append(f' "{name}": {{\n{rows}\n }}')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def _read(path: Path) -> Baseline:
+    """A baseline file; BaselineError names file and line of what is wrong with it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BaselineError(f"{path}: {error}") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(("<<<<<<<", ">>>>>>>", "=======")):
+            raise BaselineError(
+                f"{path}: line {number}: conflict markers; take one side whole, then accept anew"
+            )
+    try:
+        data = json.loads(text)
+        if data["schema"] != SCHEMA:
+            raise BaselineError(
+                f"{path}: schema {data['schema']!r}, this harness reads {SCHEMA}; accept a new run"
+            )
+        metrics = {
+            k: BaselineMetric(
+                str(v["unit"]), tuple(float(m) for m in v["medians"]), bool(v["higher_is_better"])
+            )
+            for k, v in data["metrics"].items()
+        }
+        key = {str(k): str(v) for k, v in data["key"].items()}
+        tests = {str(k): str(v) for k, v in data["tests"].items()}
+        return Baseline(key, tests, metrics, tuple(dict(p) for p in data["provenance"]), str(data["reason"]))
+    except json.JSONDecodeError as error:
+        raise BaselineError(f"{path}: line {error.lineno}: {error.msg}; restore the file from git") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BaselineError(f"{path}: {error!r}: not a baseline file; restore it from git") from None
+
+
+def listing(folder: Path) -> list[str]:
+    """One line for each baseline file: where, how many tests, when accepted from what, and why."""
+    lines = []
+    for path in sorted(folder.glob("*/*.json")):
+        baseline = _read(path)
+        last = baseline.provenance[-1] if baseline.provenance else {}
+        lines.append(
+            f"{path.parent.name}/{path.stem}: {len(baseline.tests)} tests, {len(baseline.provenance)} run(s), "
+            f"last {last.get('started', 'unknown')} ({last.get('run_id', 'unknown')}): {baseline.reason}"
+        )
+    return lines or [f"no baselines in {folder}"]

@@ -1,0 +1,376 @@
+"""Header, records, baseline and policy in; verdicts and exit status out. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Literal
+
+from harness.matching import expired, matching
+from harness.records import Header, KnownIssue, Metric, Record, Run
+
+VERDICTS: Mapping[str, str] = {
+    "same": "passed, as the baseline did",
+    "fixed": "passed, the baseline failed",
+    "new": "passed, the baseline does not know it",
+    "known": "failed as a known issue says",
+    "skipped": "did not run, for an accepted reason with a last day",
+    "newly_failing": "failed, the baseline passed",
+    "failing": "failed, and no passing baseline is known",
+    "known_expired": "failed as a known issue says that is past its last day",
+    "known_fixed": "passed although a known issue says it fails: remove the entry",
+    "missing": "in the baseline, not planned in this run",
+    "lost": "planned, and left no record",
+    "error": "the harness or its fixtures broke; says nothing of the target",
+    "skip_unaccepted": "did not run, without a reason and a last day that still holds",
+    "control_failed": "the positive control did not fail where it must",
+}
+"""Every verdict of a test, with its meaning; the first five are green."""
+
+GREEN = frozenset({"same", "fixed", "new", "known", "skipped"})
+RED = frozenset({"newly_failing", "failing", "known_expired", "known_fixed"})
+_ORDER = (
+    "newly_failing",
+    "failing",
+    "known_expired",
+    "known_fixed",
+    "control_failed",
+    "error",
+    "lost",
+    "missing",
+)
+
+
+@dataclass(frozen=True)
+class BaselineMetric:
+    """Run medians of one metric, in the unit given."""
+
+    unit: str
+    medians: tuple[float, ...]
+    higher_is_better: bool = True
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Approved runs of one comparability key: outcome by test, run medians by `test::metric`, provenance."""
+
+    key: Mapping[str, str]
+    tests: Mapping[str, str]
+    metrics: Mapping[str, BaselineMetric]
+    provenance: tuple[Mapping[str, Any], ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class TestVerdict:
+    """What the judge says of one test."""
+
+    __test__ = False  # the name is not for pytest to collect
+    test: str
+    suite: str
+    verdict: str
+    why: str
+    record: Record | None = None
+    issue: KnownIssue | None = None
+
+    @property
+    def green(self) -> bool:
+        return self.verdict in GREEN
+
+
+@dataclass(frozen=True)
+class MetricVerdict:
+    """One metric beside its baseline: medians in `unit`, ratio head / base; unknown is None.
+
+    Always `inconclusive`: a ratio of two runs without their noise says nothing.
+    """
+
+    test: str
+    metric: str
+    unit: str
+    samples: int
+    median: float | None
+    baseline_median: float | None
+    ratio: float | None
+    verdict: str = "inconclusive"
+
+
+@dataclass(frozen=True)
+class SuiteVerdict:
+    """Counts by verdict of one suite, wall time of its tests in seconds, and why it is inconclusive, if it is."""
+
+    suite: str
+    planned: int
+    counts: Mapping[str, int]
+    duration_s: float
+    inconclusive: str | None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on a run: `status` green, red or no_verdict; `reasons` say why there is no verdict."""
+
+    status: Literal["green", "red", "no_verdict"]
+    headline: str
+    reasons: tuple[str, ...]
+    tests: tuple[TestVerdict, ...]
+    suites: tuple[SuiteVerdict, ...]
+    metrics: tuple[MetricVerdict, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def exit_status(self) -> int:
+        return {"green": 0, "red": 1, "no_verdict": 3}[self.status]
+
+    @property
+    def needs_person(self) -> tuple[TestVerdict, ...]:
+        """The tests that are not green, worst first."""
+        rank = {v: i for i, v in enumerate(_ORDER)}
+        bad = [t for t in self.tests if not t.green]
+        return tuple(sorted(bad, key=lambda t: (rank.get(t.verdict, len(rank)), t.test)))
+
+
+def judge(
+    run: Run,
+    baseline: Baseline | None,
+    *,
+    today: date,
+    incomparable: Mapping[str, tuple[str, str]] | None = None,
+) -> Judgement:
+    """The verdict on a run, as of `today`. `incomparable`: baselines exist, but differ under these names."""
+    tests = _judge_tests(run, baseline, today)
+    suites = tuple(_judge_suite(s, tests, run) for s in sorted({t.suite for t in tests}))
+    metrics = tuple(_judge_metrics(run, baseline))
+    reasons = _reasons(run, tests, suites, incomparable)
+    red = any(t.verdict in RED for t in tests)
+    status: Literal["green", "red", "no_verdict"] = "red" if red else "no_verdict" if reasons else "green"
+    notes = _notes(run, baseline, incomparable)
+    return Judgement(
+        status, _headline(status, run, tests, reasons), tuple(reasons), tests, suites, metrics, tuple(notes)
+    )
+
+
+def _judge_tests(run: Run, baseline: Baseline | None, today: date) -> tuple[TestVerdict, ...]:
+    records = run.by_test()
+    base = baseline.tests if baseline is not None else {}
+    planned = set(run.header.planned or ())
+    verdicts = [
+        _judge_test(t, run, records.get(t), base.get(t), today) for t in sorted(planned | set(records))
+    ]
+    if run.header.planned is not None and not run.header.selection.partial:
+        verdicts += [
+            TestVerdict(t, suite_of(t), "missing", "the baseline has it, this run did not plan it")
+            for t in sorted(set(base) - planned - set(records))
+        ]
+    return tuple(verdicts)
+
+
+def suite_of(test: str) -> str:
+    """The suite of a test id: the folder below `suites/`."""
+    parts = test.partition("::")[0].split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "suites" else parts[0]
+
+
+def _judge_test(test: str, run: Run, record: Record | None, base: str | None, today: date) -> TestVerdict:
+    suite = record.suite if record is not None else suite_of(test)
+
+    def say(verdict: str, why: str, issue: KnownIssue | None = None) -> TestVerdict:
+        return TestVerdict(test, suite, verdict, why, record, issue)
+
+    if record is None:
+        running = test in run.running
+        return say("lost", "was running when its process ended" if running else "left no record")
+    if record.outcome == "error":
+        return say("error", f"{record.kind or 'harness'}: {record.reason}")
+    if record.outcome == "skipped":
+        return _judge_skip(record, today, say)
+    if record.control:
+        if record.outcome == "failed":
+            return say("control_failed", record.reason or "the control did not hold")
+        return say({"passed": "same", None: "new"}.get(base, "fixed"), "the control holds")
+    header = run.header
+    issue = matching(
+        header.known_issues,
+        test=test,
+        runner=header.runner.name,
+        target=header.target.name,
+        patches=header.target.patches,
+    )
+    if header.defect is not None:
+        issue = None  # known issues speak of the target as it is
+    if record.outcome == "passed":
+        if issue is not None:
+            return say("known_fixed", f"passed: remove the entry '{issue.id}' from known_issues.toml", issue)
+        return say({"passed": "same", None: "new"}.get(base, "fixed"), "passed")
+    if issue is not None and (not issue.kinds or record.kind in issue.kinds):
+        if expired(issue, today):
+            why = f"known issue '{issue.id}' ended on {issue.last_day}: mend it, or renew the entry with a reason"
+            return say("known_expired", why, issue)
+        return say("known", issue.reason, issue)
+    why = f"{record.kind}: {record.reason}"
+    return say("newly_failing" if base == "passed" else "failing", why)
+
+
+def _judge_skip(record: Record, today: date, say: Any) -> TestVerdict:
+    verdict: TestVerdict
+    if not record.reason or not record.last_day:
+        verdict = say("skip_unaccepted", f"{record.reason or 'no reason given'} (no last day)")
+    elif today > date.fromisoformat(record.last_day):
+        verdict = say("skip_unaccepted", f"{record.reason} (its last day was {record.last_day})")
+    else:
+        verdict = say("skipped", f"{record.reason} (until {record.last_day})")
+    return verdict
+
+
+def _judge_suite(suite: str, tests: Sequence[TestVerdict], run: Run) -> SuiteVerdict:
+    mine = [t for t in tests if t.suite == suite]
+    counts: dict[str, int] = {}
+    for t in mine:
+        counts[t.verdict] = counts.get(t.verdict, 0) + 1
+    controls = [
+        t for t in mine if t.test in run.header.controls or (t.record is not None and t.record.control)
+    ]
+    held = [t for t in controls if t.record is not None and t.record.outcome == "passed"]
+    inconclusive = None
+    if not controls and any(t.verdict != "missing" for t in mine):
+        inconclusive = "no positive control was planned"
+    elif len(held) < len(controls):
+        inconclusive = "a positive control did not hold: a pass here proves nothing"
+    planned = sum(t.verdict != "missing" for t in mine)
+    duration_s = sum(t.record.duration_s for t in mine if t.record is not None)
+    return SuiteVerdict(suite, planned, counts, duration_s, inconclusive)
+
+
+def median(metric: Metric) -> float | None:
+    """Median of the samples; None when there is none or one is not finite."""
+    if not metric.samples or not all(math.isfinite(s) for s in metric.samples):
+        return None
+    return float(statistics.median(metric.samples))
+
+
+def _judge_metrics(run: Run, baseline: Baseline | None) -> list[MetricVerdict]:
+    found = []
+    for record in run.by_test().values():
+        for metric in record.metrics:
+            base = None if baseline is None else baseline.metrics.get(f"{record.test}::{metric.name}")
+            old = None
+            if base is not None and base.unit == metric.unit and base.medians:
+                old = float(statistics.median(base.medians))
+            new = median(metric)
+            ratio = new / old if new is not None and old else None
+            found.append(
+                MetricVerdict(record.test, metric.name, metric.unit, len(metric.samples), new, old, ratio)
+            )
+    return sorted(found, key=lambda m: (m.test, m.metric))
+
+
+def _reasons(
+    run: Run,
+    tests: Sequence[TestVerdict],
+    suites: Sequence[SuiteVerdict],
+    incomparable: Mapping[str, tuple[str, str]] | None,
+) -> list[str]:
+    """Why a run that is not red is not green either."""
+    header, reasons = run.header, []
+    if header.planned is None:
+        reasons.append("pytest ended before the tests were collected")
+    elif not header.planned:
+        reasons.append("nothing ran: no test was selected")
+    elif not run.records:
+        reasons.append("nothing ran: no test left a record")
+    if header.finished is None:
+        reasons.append("pytest did not end by itself")
+    for verdict in ("lost", "missing", "error", "skip_unaccepted", "control_failed"):
+        count = sum(t.verdict == verdict for t in tests)
+        if count:
+            reasons.append(f"{count} {verdict.replace('_', ' ')}")
+    reasons += [f"suite {s.suite} is inconclusive ({s.inconclusive})" for s in suites if s.inconclusive]
+    if incomparable is not None:
+        what = ", ".join(f"{n} ({a} here, {b} there)" for n, (a, b) in sorted(incomparable.items()))
+        reasons.append(f"incomparable with every accepted baseline: {what}")
+    reasons += [f"damaged run folder: {p}" for p in run.problems]
+    return reasons
+
+
+def _headline(status: str, run: Run, tests: Sequence[TestVerdict], reasons: Sequence[str]) -> str:
+    header = run.header
+    count = {v: sum(t.verdict == v for t in tests) for v in VERDICTS}
+    passed = sum(t.record is not None and t.record.outcome == "passed" for t in tests)
+    parts = [f"{passed} passed"]
+    parts += [f"{count[v]} {v.replace('_', ' ')}" for v in _ORDER if count[v]]
+    parts += [f"{count[v]} {w}" for v, w in (("known", "known issues"), ("skipped", "skipped")) if count[v]]
+    if count["fixed"]:
+        parts.append(f"{count['fixed']} fixed since the baseline")
+    why = ", ".join(parts)
+    if status == "no_verdict":
+        why = "; ".join(reasons) + f" ({why})"
+    elif status == "red" and reasons:
+        why += "; besides: " + "; ".join(reasons)
+    marks = ["EMULATED"] if header.runner.emulated else []
+    if header.defect is not None:
+        marks.append(f"DEFECT {header.defect} PLANTED")
+    if header.selection.partial:
+        marks.append("PARTIAL")
+    word = {"green": "GREEN", "red": "RED", "no_verdict": "NO VERDICT"}[status]
+    return f"{' '.join([*marks, word])}: {why}"
+
+
+def _notes(
+    run: Run, baseline: Baseline | None, incomparable: Mapping[str, tuple[str, str]] | None
+) -> list[str]:
+    header, notes = run.header, []
+    if header.target.note:
+        notes.append(f"target: {header.target.note}")
+    if header.selection.partial:
+        notes.append(f"partial: only what {_selection(header)} selects was planned; the rest was not run")
+    if baseline is None and incomparable is None:
+        notes.append(
+            f"no baseline for {header.target.name} on {header.runner.key}: every passing test is new; accept this "
+            f"run with: harness baseline accept RUN --reason TEXT"
+        )
+    if baseline is not None:
+        notes += _differences(header, baseline)
+    if any(r.metrics for r in run.records):
+        notes.append("metrics are stored and shown; none is judged until run-to-run noise is measured")
+    return notes
+
+
+def _selection(header: Header) -> str:
+    s = header.selection
+    parts = [f"-k '{s.keyword}'" if s.keyword else "", f"-m '{s.markers}'" if s.markers else "", *s.arguments]
+    return " ".join(p for p in parts if p)
+
+
+def provenance_of(header: Header) -> dict[str, Any]:
+    """What a baseline keeps of a run: enough to say what differs from a later one."""
+    return {
+        "run_id": header.run_id,
+        "started": header.started,
+        "target_commit": header.target.commit,
+        "patches": list(header.target.patches),
+        "harness_commit": header.harness_commit,
+        "host": header.machine.get("host"),
+        "processor": header.machine.get("processor"),
+        "software": dict(header.software),
+    }
+
+
+def _differences(header: Header, baseline: Baseline) -> list[str]:
+    """What differs from the baseline's last run and may be, in words."""
+    if not baseline.provenance:
+        return []
+    here, there = provenance_of(header), baseline.provenance[-1]
+    notes = []
+    for name in ("target_commit", "patches", "host", "processor"):
+        if name in there and there[name] != here[name]:
+            notes.append(
+                f"differs from the baseline: {name.replace('_', ' ')}: {here[name]}, was {there[name]}"
+            )
+    old = there.get("software") or {}
+    for name, version in sorted(here["software"].items()):
+        if old.get(name) != version:
+            notes.append(f"differs from the baseline: {name}: {version}, was {old.get(name)}")
+    return notes

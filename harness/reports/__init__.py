@@ -1,0 +1,16 @@
+"""Report formats: one file each with `NAME` and `render(run, judgement, *, width, color) -> str`. The folder is the registry."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+_NOT_FORMATS = {"parts"}
+
+
+def formats() -> dict[str, ModuleType]:
+    """The formats there are, by the name that `--format` takes."""
+    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in _NOT_FORMATS)
+    modules = [importlib.import_module(f"{__name__}.{n}") for n in names]
+    return {m.NAME: m for m in modules}

@@ -1,0 +1,49 @@
+"""The report for programs; documented in docs/formats.md."""
+
+from __future__ import annotations
+
+import json
+
+from harness.judge import Judgement
+from harness.records import Run, to_json
+from harness.reports import parts
+
+NAME = "json"
+
+
+def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = False) -> str:
+    """One JSON object; keys are added in later versions, never removed or given another meaning."""
+    del width, color
+    header = run.header
+    tests = [
+        {
+            "test": t.test,
+            "suite": t.suite,
+            "verdict": t.verdict,
+            "green": t.green,
+            "why": t.why,
+            "kind": t.record.kind if t.record else None,
+            "outcome": t.record.outcome if t.record else None,
+            "duration_s": t.record.duration_s if t.record else None,
+            "known_issue": t.issue.id if t.issue else None,
+            "rerun": parts.rerun(header, t.test),
+        }
+        for t in judgement.tests
+    ]
+    suites = [{**to_json(s), "counts": dict(s.counts)} for s in judgement.suites]
+    value = {
+        "report": 1,
+        "run_id": header.run_id,
+        "status": judgement.status,
+        "exit_status": judgement.exit_status,
+        "headline": judgement.headline,
+        "reasons": list(judgement.reasons),
+        "emulated": header.runner.emulated,
+        "runner": {**to_json(header.runner), "key": header.runner.key},
+        "target": to_json(header.target),
+        "tests": tests,
+        "suites": suites,
+        "metrics": [to_json(m) for m in judgement.metrics],
+        "notes": list(judgement.notes),
+    }
+    return json.dumps(value, indent=1)

@@ -1,0 +1,169 @@
+"""What every text report says, in the order it says it; pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.judge import VERDICTS, Judgement, MetricVerdict, TestVerdict
+from harness.records import KINDS, Header, Run
+
+DETAIL_LINES = 12
+FOLD = 5
+"""More tests than this that fail alike are shown as one, with their number."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One thing for a person to look at: an example test, and all that went the same way."""
+
+    first: TestVerdict
+    tests: tuple[str, ...]
+    kind_meaning: str
+    detail: str
+    rerun: str
+
+
+def plain(text: str) -> str:
+    """Text from tests and logs without escape sequences and control characters."""
+    text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", "", text)
+    return "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)
+
+
+def where(header: Header) -> list[tuple[str, str]]:
+    """Target, runner, machine and run, by name."""
+    target, machine = header.target, header.machine
+    commit = f" at {target.commit[:12]}" if target.commit else ""
+    dirty = {True: " (DIRTY)", False: "", None: ""}[target.dirty]
+    gib = f"{machine['memory_bytes'] / 2**30:.0f} GiB" if machine.get("memory_bytes") else "unknown memory"
+    software = ", ".join(f"{n} {v}" for n, v in header.software.items() if v is not None)
+    rows = [
+        ("target", f"{target.name}{commit}{dirty}"),
+        ("supplies", "; ".join(target.supplies) or "none"),
+        ("patches", ", ".join(target.patches) or "none"),
+        ("runner", f"{header.runner.key}, {'EMULATED' if header.runner.emulated else 'measured'}"),
+        (
+            "machine",
+            f"{machine.get('host')}, {machine.get('processor')}, {machine.get('cpu_usable')} processors, {gib}",
+        ),
+        ("software", software),
+        (
+            "harness",
+            f"{(header.harness_commit or 'unknown')[:12]}{' (DIRTY)' if header.harness_dirty else ''}",
+        ),
+        ("run", f"{header.run_id}, started {header.started}"),
+    ]
+    if target.note:
+        rows.insert(1, ("note", target.note))
+    return [(n, plain(v)) for n, v in rows]
+
+
+def rerun(header: Header, test: str) -> str:
+    """The command that runs just this test again."""
+    words = ["python", "-m", "nox", "-s", header.runner.name, "--", "--target", header.target.name]
+    for patch in header.target.patches:
+        words += ["--patch", patch]
+    return shlex.join([*words, plain(test)])
+
+
+def troubles(run: Run, judgement: Judgement) -> list[Trouble]:
+    """What needs a person, worst first; many tests of one function that fail alike are one."""
+    groups: dict[tuple[str, str, str | None, str], list[TestVerdict]] = {}
+    for t in judgement.needs_person:
+        function = t.test.partition("[")[0]
+        kind = t.record.kind if t.record is not None else None
+        what = "" if t.record is None else (t.record.reason or "")[:20]
+        groups.setdefault((t.verdict, function, kind, what if t.verdict != "lost" else ""), []).append(t)
+    found = []
+    for members in groups.values():
+        shown = [members] if len(members) > FOLD else [[m] for m in members]
+        found += [_trouble(run, group) for group in shown]
+    return found
+
+
+def _trouble(run: Run, members: Sequence[TestVerdict]) -> Trouble:
+    first = members[0]
+    record = first.record
+    lines = plain(record.detail or "").strip().splitlines() if record is not None else []
+    if len(lines) > DETAIL_LINES:
+        lines = [
+            *lines[:4],
+            f"... {len(lines) - DETAIL_LINES} lines left out ...",
+            *lines[4 - DETAIL_LINES :],
+        ]
+    lines = [line if len(line) <= 400 else f"{line[:400]}..." for line in lines]
+    kind = record.kind if record is not None else None
+    meaning = f"{kind}: {KINDS.get(kind, kind)}" if kind else VERDICTS[first.verdict]
+    return Trouble(
+        first, tuple(m.test for m in members), meaning, "\n".join(lines), rerun(run.header, first.test)
+    )
+
+
+def known(judgement: Judgement) -> list[tuple[str, int, str, str, str, str]]:
+    """Known issues that showed: id, number of tests, reason, link, last day, an example of what was seen."""
+    counts: dict[str, list[TestVerdict]] = {}
+    for t in judgement.tests:
+        if t.verdict == "known" and t.issue is not None:
+            counts.setdefault(t.issue.id, []).append(t)
+    rows = []
+    for name, members in sorted(counts.items()):
+        issue, record = members[0].issue, members[0].record
+        assert issue is not None
+        assert record is not None
+        seen = " ".join(plain(f"{record.kind}: {record.detail or record.reason or ''}").split())[:240]
+        rows.append((name, len(members), issue.reason, issue.link, issue.last_day, seen))
+    return rows
+
+
+def skipped(judgement: Judgement) -> list[tuple[str, str]]:
+    """Skipped tests with why."""
+    return [
+        (plain(t.test), plain(t.why)) for t in judgement.tests if t.verdict in ("skipped", "skip_unaccepted")
+    ]
+
+
+SUITE_COLUMNS = (
+    "suite",
+    "control",
+    "planned",
+    "passed",
+    "known",
+    "failed",
+    "skipped",
+    "lost",
+    "error",
+    "time",
+)
+
+
+def suite_rows(judgement: Judgement) -> Iterator[tuple[str, ...]]:
+    """One row a suite, under SUITE_COLUMNS; time is the sum over its tests, in seconds."""
+    for s in judgement.suites:
+        c = s.counts
+        passed = sum(c.get(v, 0) for v in ("same", "fixed", "new", "known_fixed"))
+        failed = sum(c.get(v, 0) for v in ("newly_failing", "failing", "known_expired", "control_failed"))
+        skips = c.get("skipped", 0) + c.get("skip_unaccepted", 0)
+        control = s.inconclusive or "holds"
+        numbers = (s.planned, passed, c.get("known", 0), failed, skips, c.get("lost", 0), c.get("error", 0))
+        yield (s.suite, control, *(str(n) for n in numbers), f"{s.duration_s:.1f} s")
+
+
+METRIC_COLUMNS = ("test", "metric", "tests", "median", "ratio to baseline", "verdict")
+
+
+def metric_rows(judgement: Judgement) -> Iterator[tuple[str, ...]]:
+    """One row for each test function and metric: the median over its tests, and the least and greatest ratio.
+
+    Every sample is in the run folder; one row a test would bury the rest.
+    """
+    groups: dict[tuple[str, str, str], list[MetricVerdict]] = {}
+    for m in judgement.metrics:
+        groups.setdefault((m.test.partition("[")[0], m.metric, m.unit), []).append(m)
+    for (test, metric, unit), members in sorted(groups.items()):
+        values = sorted(m.median for m in members if m.median is not None)
+        ratios = sorted(m.ratio for m in members if m.ratio is not None)
+        middle = f"{values[len(values) // 2]:.4g} {unit}" if values else "unknown"
+        span = f"{ratios[len(ratios) // 2]:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})" if ratios else "none"
+        yield (plain(test), plain(metric), str(len(members)), middle, span, members[0].verdict)
