@@ -100,7 +100,7 @@ def test_whole_item(frame: int, data: Data, ask: Any, record: Any) -> None:
 
 @pytest.mark.parametrize("name", damaged.NAMES)
 def test_damaged_window(name: str, data: Data, ask: Any, record: Any) -> None:
-    """A frame of each damaged file that is not there ends in the decoder's own error, within the attempts promised."""
+    """A frame that cannot be read ends in the decoder's own error, within the attempts promised."""
     bad, episode = data.damaged[name], data.episode(name)
     frame = bad.bad_frame
     video = str(data.video(episode))
@@ -116,7 +116,7 @@ def test_damaged_window(name: str, data: Data, ask: Any, record: Any) -> None:
 
 @pytest.mark.parametrize("name", SILENT)
 def test_silent_damage(name: str, data: Data, ask: Any, record: Any) -> None:
-    """A file that became shorter without a word is refused by its declared frame count, at any of its frames."""
+    """A file that silently became shorter is refused at any frame, by its declared frame count."""
     bad, episode = data.damaged[name], data.episode(name)
     path = str(data.video(episode))
     found = ask(PROGRAM, "main", {"do": "count", "path": path})["count"]
