@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,16 @@ from harness.judge import Baseline, BaselineMetric, Judgement, median, provenanc
 from harness.records import SCHEMA, Header, Run, differing
 
 _PLACEHOLDERS = {"todo", "tbd", "placeholder", "none", "reason", "text", "because"}
-_SETTLED = ("incomparable", "missing")
+_SETTLED = re.compile(r"incomparable with .*|\d+ missing", re.DOTALL)
+"""Reasons for no verdict that accepting settles: the run differs from what was accepted before."""
+_WORST = {"skipped": 0, "passed": 1, "failed": 2}
 
 
 def find(folder: Path, header: Header) -> tuple[Baseline | None, Mapping[str, tuple[str, str]] | None]:
-    """The baseline that a run may be compared with, over the run's suites, and None; or None and what differs from
-    the nearest one of the same runner and target; or None and None when there is none of them."""
+    """The baseline that a run may be compared with, over the run's suites, and None.
+
+    Or None and what differs from the nearest one of the same runner and target; or None and None.
+    """
     here = header.comparability
     comparable: list[Baseline] = []
     others: list[dict[str, tuple[str, str]]] = []
@@ -40,22 +45,29 @@ def find(folder: Path, header: Header) -> tuple[Baseline | None, Mapping[str, tu
         for baseline in comparable:
             tests.update(baseline.tests)
             metrics.update(baseline.metrics)
-        last = comparable[-1]
-        return Baseline(here, tests, metrics, last.provenance, last.reason), None
+        runs = {str(p.get("run_id")): p for baseline in comparable for p in baseline.provenance}
+        reasons = dict.fromkeys(baseline.reason for baseline in comparable)
+        return Baseline(here, tests, metrics, tuple(runs.values()), "; ".join(reasons)), None
     return None, (min(others, key=len) if others else None)
 
 
 def accept(folder: Path, judged: Sequence[tuple[Run, Judgement]], reason: str) -> list[Path]:
-    """Writes runs of one kind as the baseline of their suites; BaselineError says why they may not become one."""
+    """Writes runs of one kind as the baseline of their suites; BaselineError says why they may not be."""
     reason = " ".join(reason.split())
     if len(reason) < 8 or reason.lower().strip(".! ") in _PLACEHOLDERS:
         raise BaselineError(
             f"--reason {reason!r}: says nothing; write why these runs are right, in a sentence"
         )
+    if not judged:
+        raise BaselineError("no run was named; name the folder of at least one")
     for run, judgement in judged:
         _refuse(run, judgement)
+    # In the order they started, so that the order of naming them changes nothing in the files.
+    judged = sorted(judged, key=lambda pair: (pair[0].header.started, pair[0].header.run_id))
     first = judged[0][0].header
-    for run, _ in judged[1:]:
+    for number, (run, _) in enumerate(judged[1:], 1):
+        if run.header.run_id in {r.header.run_id for r, _ in judged[:number]}:
+            raise BaselineError(f"{run.header.run_id}: named twice; name each run once")
         differences = differing(first.comparability, run.header.comparability)
         if differences or run.header.target.commit != first.target.commit:
             what = ", ".join(differences) or "target commit"
@@ -80,17 +92,18 @@ def _refuse(run: Run, judgement: Judgement) -> None:
         raise BaselineError(f"{name}: has no harness commit; run from a git checkout of the harness")
     if header.harness_dirty is not False:
         raise BaselineError(f"{name}: the harness was dirty; commit your changes and run again")
-    if header.target.name != "reference":
-        if header.target.commit is None:
-            raise BaselineError(f"{name}: the target has no commit; run on a git checkout of it")
-        if header.target.dirty is not False:
-            raise BaselineError(f"{name}: the target's checkout is dirty; commit or undo there and run again")
+    # The reference is part of the harness: the harness's commit is its own.
+    own = header.target.name != "reference"
+    if own and header.target.commit is None:
+        raise BaselineError(f"{name}: the target has no commit; run on a git checkout of it")
+    if header.target.dirty or (own and header.target.dirty is None):
+        raise BaselineError(f"{name}: the target's checkout is dirty; commit or undo there and run again")
     bad = [t for t in judgement.needs_person if t.verdict != "missing"]
     if bad:
         raise BaselineError(
             f"{name}: {bad[0].test} is {bad[0].verdict}; only a run without failures or losses may be"
         )
-    other = [r for r in judgement.reasons if not any(word in r for word in _SETTLED)]
+    other = [r for r in judgement.reasons if not _SETTLED.fullmatch(r)]
     if other or not run.records:
         raise BaselineError(f"{name}: {(other or ['nothing ran'])[0]}; run again")
 
@@ -102,8 +115,8 @@ def _content(runs: Sequence[Run], suite: str, reason: str) -> dict[str, Any]:
         for record in run.by_test().values():
             if record.suite != suite:
                 continue
-            old = tests.get(record.test)
-            tests[record.test] = record.outcome if old in (None, record.outcome) else "failed"
+            old = tests.get(record.test, record.outcome)
+            tests[record.test] = max(old, record.outcome, key=_WORST.__getitem__)
             for metric in record.metrics:
                 value = median(metric)
                 if value is None:
@@ -147,7 +160,7 @@ def _read(path: Path) -> Baseline:
     except (OSError, UnicodeDecodeError) as error:
         raise BaselineError(f"{path}: {error}") from None
     for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith(("<<<<<<<", ">>>>>>>", "=======")):
+        if line.startswith(("<<<<<<<", "|||||||", "=======", ">>>>>>>")):
             raise BaselineError(
                 f"{path}: line {number}: conflict markers; take one side whole, then accept anew"
             )
@@ -165,6 +178,10 @@ def _read(path: Path) -> Baseline:
         }
         key = {str(k): str(v) for k, v in data["key"].items()}
         tests = {str(k): str(v) for k, v in data["tests"].items()}
+        if odd := sorted(set(tests.values()) - set(_WORST)):
+            raise BaselineError(
+                f"{path}: outcome {odd[0]!r} is none of {', '.join(_WORST)}; restore it from git"
+            )
         return Baseline(key, tests, metrics, tuple(dict(p) for p in data["provenance"]), str(data["reason"]))
     except json.JSONDecodeError as error:
         raise BaselineError(f"{path}: line {error.lineno}: {error.msg}; restore the file from git") from None
@@ -179,7 +196,7 @@ def listing(folder: Path) -> list[str]:
         baseline = _read(path)
         last = baseline.provenance[-1] if baseline.provenance else {}
         lines.append(
-            f"{path.parent.name}/{path.stem}: {len(baseline.tests)} tests, {len(baseline.provenance)} run(s), "
-            f"last {last.get('started', 'unknown')} ({last.get('run_id', 'unknown')}): {baseline.reason}"
+            f"{path.parent.name}/{path.stem}: {len(baseline.tests)} tests, "
+            f"{len(baseline.provenance)} run(s), last {last.get('started', 'unknown')} ({last.get('run_id', 'unknown')}): {baseline.reason}"
         )
     return lines or [f"no baselines in {folder}"]

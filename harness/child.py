@@ -6,6 +6,7 @@ and all that it started are killed as a group after a time limit, and die with t
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import json
@@ -84,11 +85,9 @@ class Child:
 
     def _send(self, process: subprocess.Popen[bytes], request: Mapping[str, Any]) -> None:
         assert process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # it died while idle; the missing answer tells
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it died while idle; the missing answer tells
 
     def _receive(self, process: subprocess.Popen[bytes], limit_s: float, late: str) -> dict[str, Any]:
         assert process.stdout is not None
@@ -143,10 +142,8 @@ def signal_name(number: int) -> str:
 
 
 def _kill_group(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def die_with_parent() -> None:

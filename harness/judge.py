@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -9,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
 
-from harness.matching import expired, matching
-from harness.records import Header, KnownIssue, Metric, Record, Run
+from harness.matching import expired, holds_until, matching
+from harness.records import Header, KnownIssue, Metric, Record, Run, suite_of
 
 VERDICTS: Mapping[str, str] = {
     "same": "passed, as the baseline did",
@@ -85,7 +86,8 @@ class TestVerdict:
 class MetricVerdict:
     """One metric beside its baseline: medians in `unit`, ratio head / base; unknown is None.
 
-    Always `inconclusive`: a ratio of two runs without their noise says nothing.
+    Always `inconclusive`: a ratio of two runs without their noise says nothing. `why` says so, or that a
+    sample is not finite.
     """
 
     test: str
@@ -96,11 +98,12 @@ class MetricVerdict:
     baseline_median: float | None
     ratio: float | None
     verdict: str = "inconclusive"
+    why: str = "stored; judged once the statistics exist"
 
 
 @dataclass(frozen=True)
 class SuiteVerdict:
-    """Counts by verdict of one suite, wall time of its tests in seconds, and why it is inconclusive, if it is."""
+    """Counts by verdict of one suite, wall time of its tests in seconds, and why it is inconclusive."""
 
     suite: str
     planned: int
@@ -147,7 +150,7 @@ def judge(
     reasons = _reasons(run, tests, suites, incomparable)
     red = any(t.verdict in RED for t in tests)
     status: Literal["green", "red", "no_verdict"] = "red" if red else "no_verdict" if reasons else "green"
-    notes = _notes(run, baseline, incomparable)
+    notes = _notes(run, baseline, incomparable, metrics)
     return Judgement(
         status, _headline(status, run, tests, reasons), tuple(reasons), tests, suites, metrics, tuple(notes)
     )
@@ -168,12 +171,6 @@ def _judge_tests(run: Run, baseline: Baseline | None, today: date) -> tuple[Test
     return tuple(verdicts)
 
 
-def suite_of(test: str) -> str:
-    """The suite of a test id: the folder below `suites/`."""
-    parts = test.partition("::")[0].split("/")
-    return parts[1] if len(parts) > 2 and parts[0] == "suites" else parts[0]
-
-
 def _judge_test(test: str, run: Run, record: Record | None, base: str | None, today: date) -> TestVerdict:
     suite = record.suite if record is not None else suite_of(test)
 
@@ -183,42 +180,48 @@ def _judge_test(test: str, run: Run, record: Record | None, base: str | None, to
     if record is None:
         running = test in run.running
         return say("lost", "was running when its process ended" if running else "left no record")
-    if record.outcome == "error":
+    if record.outcome == "error" or (record.outcome == "failed" and record.kind == "harness"):
         return say("error", f"{record.kind or 'harness'}: {record.reason}")
     if record.outcome == "skipped":
         return _judge_skip(record, today, say)
-    if record.control:
+    # A baseline that skipped the test never saw it pass or fail.
+    good, seen = {"passed": ("same", "passed"), "failed": ("fixed", "passed, the baseline failed")}.get(
+        base or "", ("new", "passed, the baseline skipped it" if base == "skipped" else "passed")
+    )
+    if record.control or test in run.header.controls:
         if record.outcome == "failed":
             return say("control_failed", record.reason or "the control did not hold")
-        return say({"passed": "same", None: "new"}.get(base, "fixed"), "the control holds")
-    header = run.header
-    issue = matching(
-        header.known_issues,
-        test=test,
-        runner=header.runner.name,
-        target=header.target.name,
-        patches=header.target.patches,
-    )
-    if header.defect is not None:
-        issue = None  # known issues speak of the target as it is
+        return say(good, "the control holds")
+    # Of entries that name one test, the one that covers this kind and still holds speaks first.
+    issues = [] if run.header.defect is not None else list(run.header.known_issues)  # they know no defect
+    if record.outcome == "failed":
+        issues = [i for i in issues if not i.kinds or record.kind in i.kinds]
+    issue = _known_issue(run.header, sorted(issues, key=lambda i: expired(i, today)), test)
     if record.outcome == "passed":
         if issue is not None:
             return say("known_fixed", f"passed: remove the entry '{issue.id}' from known_issues.toml", issue)
-        return say({"passed": "same", None: "new"}.get(base, "fixed"), "passed")
-    if issue is not None and (not issue.kinds or record.kind in issue.kinds):
-        if expired(issue, today):
-            why = f"known issue '{issue.id}' ended on {issue.last_day}: mend it, or renew the entry with a reason"
-            return say("known_expired", why, issue)
-        return say("known", issue.reason, issue)
-    why = f"{record.kind}: {record.reason}"
-    return say("newly_failing" if base == "passed" else "failing", why)
+        return say(good, seen)
+    if issue is None:
+        return say("newly_failing" if base == "passed" else "failing", f"{record.kind}: {record.reason}")
+    if expired(issue, today):
+        why = f"known issue '{issue.id}' ended on {issue.last_day}: mend it, or renew the entry with a reason"
+        return say("known_expired", why, issue)
+    return say("known", issue.reason, issue)
+
+
+def _known_issue(header: Header, issues: Sequence[KnownIssue], test: str) -> KnownIssue | None:
+    target = header.target
+    return matching(issues, test=test, runner=header.runner.name, target=target.name, patches=target.patches)
 
 
 def _judge_skip(record: Record, today: date, say: Any) -> TestVerdict:
     verdict: TestVerdict
-    if not record.reason or not record.last_day:
-        verdict = say("skip_unaccepted", f"{record.reason or 'no reason given'} (no last day)")
-    elif today > date.fromisoformat(record.last_day):
+    reason = (record.reason or "").strip()
+    if not reason or not record.last_day:
+        verdict = say(
+            "skip_unaccepted", f"{reason or 'no reason given'} (last day: {record.last_day or 'none'})"
+        )
+    elif not holds_until(record.last_day, today):
         verdict = say("skip_unaccepted", f"{record.reason} (its last day was {record.last_day})")
     else:
         verdict = say("skipped", f"{record.reason} (until {record.last_day})")
@@ -248,7 +251,8 @@ def median(metric: Metric) -> float | None:
     """Median of the samples; None when there is none or one is not finite."""
     if not metric.samples or not all(math.isfinite(s) for s in metric.samples):
         return None
-    return float(statistics.median(metric.samples))
+    middle = float(statistics.median(metric.samples))
+    return middle if math.isfinite(middle) else None
 
 
 def _judge_metrics(run: Run, baseline: Baseline | None) -> list[MetricVerdict]:
@@ -261,9 +265,16 @@ def _judge_metrics(run: Run, baseline: Baseline | None) -> list[MetricVerdict]:
                 old = float(statistics.median(base.medians))
             new = median(metric)
             ratio = new / old if new is not None and old else None
-            found.append(
-                MetricVerdict(record.test, metric.name, metric.unit, len(metric.samples), new, old, ratio)
+            if ratio is not None and not math.isfinite(ratio):
+                ratio = None
+            verdict = MetricVerdict(
+                record.test, metric.name, metric.unit, len(metric.samples), new, old, ratio
             )
+            bad = sum(not math.isfinite(s) for s in metric.samples)
+            if bad:
+                why = f"{bad} of {len(metric.samples)} samples not finite: no median"
+                verdict = dataclasses.replace(verdict, why=why)
+            found.append(verdict)
     return sorted(found, key=lambda m: (m.test, m.metric))
 
 
@@ -309,6 +320,8 @@ def _headline(status: str, run: Run, tests: Sequence[TestVerdict], reasons: Sequ
         why = "; ".join(reasons) + f" ({why})"
     elif status == "red" and reasons:
         why += "; besides: " + "; ".join(reasons)
+    elif status == "green" and header.selection.partial:
+        why += f"; partial: only {_selection(header)}"
     marks = ["EMULATED"] if header.runner.emulated else []
     if header.defect is not None:
         marks.append(f"DEFECT {header.defect} PLANTED")
@@ -319,7 +332,10 @@ def _headline(status: str, run: Run, tests: Sequence[TestVerdict], reasons: Sequ
 
 
 def _notes(
-    run: Run, baseline: Baseline | None, incomparable: Mapping[str, tuple[str, str]] | None
+    run: Run,
+    baseline: Baseline | None,
+    incomparable: Mapping[str, tuple[str, str]] | None,
+    metrics: Sequence[MetricVerdict],
 ) -> list[str]:
     header, notes = run.header, []
     if header.target.note:
@@ -328,13 +344,14 @@ def _notes(
         notes.append(f"partial: only what {_selection(header)} selects was planned; the rest was not run")
     if baseline is None and incomparable is None:
         notes.append(
-            f"no baseline for {header.target.name} on {header.runner.key}: every passing test is new; accept this "
-            f"run with: harness baseline accept RUN --reason TEXT"
+            f"no baseline for {header.target.name} on {header.runner.key}: every passing test is new; "
+            f"accept one with: harness baseline accept RUN --reason TEXT"
         )
     if baseline is not None:
         notes += _differences(header, baseline)
-    if any(r.metrics for r in run.records):
+    if metrics:
         notes.append("metrics are stored and shown; none is judged until run-to-run noise is measured")
+    notes += [f"{m.test}: {m.metric}: {m.why}" for m in metrics if "not finite" in m.why]
     return notes
 
 
@@ -359,18 +376,18 @@ def provenance_of(header: Header) -> dict[str, Any]:
 
 
 def _differences(header: Header, baseline: Baseline) -> list[str]:
-    """What differs from the baseline's last run and may be, in words."""
-    if not baseline.provenance:
-        return []
-    here, there = provenance_of(header), baseline.provenance[-1]
-    notes = []
+    """What differs from any of the baseline's runs and may, in words."""
+    here = provenance_of(header)
+    pairs: list[tuple[str, Any, list[Any]]] = []
     for name in ("target_commit", "patches", "host", "processor"):
-        if name in there and there[name] != here[name]:
-            notes.append(
-                f"differs from the baseline: {name.replace('_', ' ')}: {here[name]}, was {there[name]}"
-            )
-    old = there.get("software") or {}
-    for name, version in sorted(here["software"].items()):
-        if old.get(name) != version:
-            notes.append(f"differs from the baseline: {name}: {version}, was {old.get(name)}")
+        olds = [p[name] for p in baseline.provenance if name in p]
+        pairs.append((name.replace("_", " "), here[name], olds))
+    software = [p.get("software") or {} for p in baseline.provenance]
+    for name in sorted(set(here["software"]).union(*software)):
+        pairs.append((name, here["software"].get(name), [s.get(name) for s in software]))
+    notes = []
+    for name, now, olds in pairs:
+        others = list(dict.fromkeys(str(old) for old in olds if old != now))
+        if others:
+            notes.append(f"differs from the baseline: {name}: {now}, was {' and '.join(others)}")
     return notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -28,17 +29,18 @@ def load(path: Path) -> tuple[KnownIssue, ...]:
     except FileNotFoundError:
         raise KnownIssuesError(f"{path}: not there; an empty file means no known issues") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise KnownIssuesError(f"{path}: {error}") from None
+        raise KnownIssuesError(f"{path}: {error}; it must be readable UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:
         raise KnownIssuesError(f"{path}: {error}; mend the TOML there") from None
     if unknown := sorted(set(data) - {"issue"}):
         raise KnownIssuesError(f"{path}: {unknown[0]!r}: only [[issue]] tables belong here")
     entries = data.get("issue", [])
-    if not isinstance(entries, list):
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
         raise KnownIssuesError(f"{path}: write [[issue]], with two brackets")
     issues: list[KnownIssue] = []
     for number, entry in enumerate(entries, 1):
-        issue = _entry(entry, f"{path}: entry {number} ({entry.get('id', 'no id')})")
+        name = " ".join(str(entry.get("id", "no id")).split())
+        issue = _entry(entry, f"{path}: entry {number} ({name})")
         if issue.id in {i.id for i in issues}:
             raise KnownIssuesError(f"{path}: entry {number} ({issue.id}): the id is taken; give it another")
         issues.append(issue)
@@ -71,6 +73,9 @@ def _day(value: Any, where: str) -> str:
     if isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
     try:
-        return date.fromisoformat(value).isoformat()
+        # Later Pythons also take 20270331 and week dates; the file means the same under all of them.
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+            return date.fromisoformat(value).isoformat()
     except (TypeError, ValueError):
-        raise KnownIssuesError(f"{where}: last_day = {value!r}: write a day as 2027-03-31") from None
+        pass
+    raise KnownIssuesError(f"{where}: last_day = {value!r}: write a day as 2027-03-31")

@@ -40,4 +40,12 @@ def matching(
 
 def expired(issue: KnownIssue, today: date) -> bool:
     """Whether the issue's last day is over."""
-    return today > date.fromisoformat(issue.last_day)
+    return not holds_until(issue.last_day, today)
+
+
+def holds_until(last_day: str | None, today: date) -> bool:
+    """Whether `today` is no later than an ISO day; no day, or text that is no day, never holds."""
+    try:
+        return last_day is not None and today <= date.fromisoformat(last_day)
+    except (TypeError, ValueError):
+        return False

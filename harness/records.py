@@ -3,6 +3,8 @@
 A record holds what was measured. Whatever can be computed from it (verdicts, ratios, medians) is not here.
 """
 
+# long: the whole schema of a run folder, kept in one place.
+
 from __future__ import annotations
 
 import dataclasses
@@ -212,6 +214,12 @@ class Run:
             if old is None or rank[record.outcome] >= rank[old.outcome]:
                 out[record.test] = record
         return out
+
+
+def suite_of(test: str) -> str:
+    """The suite of a test id: the folder below `suites/`."""
+    parts = test.partition("::")[0].split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "suites" else parts[0]
 
 
 T = TypeVar("T")

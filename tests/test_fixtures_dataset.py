@@ -62,7 +62,7 @@ def test_index_outside(made: dataset.MiniDataset, number: int, frame: int) -> No
 
 
 def test_episodes(made: dataset.MiniDataset) -> None:
-    """Each annotation fits its video's name and declared frames; both hands are full, their rotations real."""
+    """Each annotation fits its video's name and declared frames; both hands are full, rotations real."""
     for number, e in enumerate(made.episodes):
         found = episode(made, number)
         assert f"{found['video_name']}.webm" == e.video.name == f"{1000 + number}.webm"

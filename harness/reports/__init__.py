@@ -1,4 +1,7 @@
-"""Report formats: one file each with `NAME` and `render(run, judgement, *, width, color) -> str`. The folder is the registry."""
+"""Report formats, one file each: `NAME` and `render(run, judgement, *, width, color) -> str`.
+
+The folder is the registry.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from typing import Any
 
 from harness.judge import Judgement
 from harness.records import Run, to_json
@@ -46,4 +48,13 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
         "metrics": [to_json(m) for m in judgement.metrics],
         "notes": list(judgement.notes),
     }
-    return json.dumps(value, indent=1)
+    return json.dumps(_finite(value), indent=1, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for numbers that JSON has no form for."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -36,6 +36,11 @@ def locate(path: str | None, *, clone: bool, say: Callable[[str], None]) -> Targ
     return TargetSpec("reference")
 
 
+def supplies() -> tuple[str, ...]:
+    """None: it runs as it is."""
+    return ()
+
+
 def load(spec: TargetSpec) -> ReferenceTarget:
     del spec
     return ReferenceTarget()

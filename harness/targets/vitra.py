@@ -123,7 +123,7 @@ class VitraTarget:
 
     @functools.cached_property
     def _video(self) -> Any:
-        utils = importlib.import_module("vitra.datasets.video_utils")
+        utils: Any = importlib.import_module("vitra.datasets.video_utils")
         if self.decoder_fix:
             utils.decord = _OneThread()
         return utils
