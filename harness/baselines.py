@@ -197,6 +197,7 @@ def listing(folder: Path) -> list[str]:
         last = baseline.provenance[-1] if baseline.provenance else {}
         lines.append(
             f"{path.parent.name}/{path.stem}: {len(baseline.tests)} tests, "
-            f"{len(baseline.provenance)} run(s), last {last.get('started', 'unknown')} ({last.get('run_id', 'unknown')}): {baseline.reason}"
+            f"{len(baseline.provenance)} run(s), last {last.get('started', 'unknown')} "
+            f"({last.get('run_id', 'unknown')}): {baseline.reason}"
         )
     return lines or [f"no baselines in {folder}"]

@@ -12,12 +12,9 @@ TODAY = date(2027, 1, 15)
 CONTROL = "suites/decoder/test_frames.py::test_control"
 
 
-def test_id(name: str, suite: str = "decoder") -> str:
+def case(name: str, suite: str = "decoder") -> str:
     """A test id below `suites/`."""
     return f"suites/{suite}/test_frames.py::test_frames[{name}]"
-
-
-test_id.__test__ = False  # type: ignore[attr-defined]
 
 
 def make_header(**changes: Any) -> Header:
@@ -56,11 +53,15 @@ def make_run(
     *,
     planned: Iterable[str] | None = None,
     control: bool = True,
+    collected: bool = True,
     running: tuple[str, ...] = (),
     problems: tuple[str, ...] = (),
     **header: Any,
 ) -> Run:
-    """A run of these records plus a positive control that holds; what left a record was planned."""
+    """A run of these records plus a positive control that holds; what left a record was planned.
+
+    Not `collected`: pytest ended before it knew the tests.
+    """
     found = list(records)
     if control:
         found.append(make_record(CONTROL, control=True))
@@ -68,7 +69,8 @@ def make_run(
     if planned is not None:
         tests = [*planned, *([CONTROL] if control else [])]
     controls = (CONTROL,) if control else ()
-    made = make_header(**{"planned": tuple(sorted(set(tests))), "controls": controls, **header})
+    known = tuple(sorted(set(tests))) if collected else None
+    made = make_header(**{"planned": known, "controls": controls, **header})
     return Run(made, tuple(found), running, problems)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
+from builders import make_issue
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import known_issues
 from harness.errors import KnownIssuesError
 from harness.matching import expired, holds_until, matches, matching
-from tests.builders import make_issue
+from harness.records import KnownIssue
 
 ENTRY = {
     "id": '"decoder-threads"',
@@ -23,7 +25,7 @@ ENTRY = {
 }
 
 
-def _load(folder: Path, text: str):
+def _load(folder: Path, text: str) -> tuple[KnownIssue, ...]:
     path = folder / "known_issues.toml"
     path.write_text(text, encoding="utf-8")
     return known_issues.load(path)
@@ -140,7 +142,7 @@ def test_brackets_are_no_sets() -> None:
 TEST = "suites/decoder/test_frames.py::test_frames[vp9]"
 
 
-def _match(issue, **changes):
+def _match(issue: KnownIssue, **changes: Any) -> KnownIssue | None:
     values = {"test": TEST, "runner": "cpu", "target": "vitra", "patches": ()}
     return matching([issue], **{**values, **changes})
 
