@@ -108,12 +108,12 @@ def _report(options: argparse.Namespace) -> int:
     to_terminal = options.output is None and sys.stdout.isatty()
     width = os.get_terminal_size().columns if to_terminal else 110
     color = to_terminal and "NO_COLOR" not in os.environ
-    text = formats[options.format].render(run, judgement, width=width, color=color)
+    text = formats[options.format].render(run, judgement, width=width, color=color).rstrip("\n") + "\n"
     if options.output is None:
-        print(text)
+        sys.stdout.write(text)
     else:
         try:
-            options.output.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+            options.output.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(
                 f"--output {options.output}: {error.strerror}; name a file you can write"

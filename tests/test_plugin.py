@@ -11,8 +11,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-
 import runs
+
 from harness import ROOT, rundir
 from harness.judge import judge
 
@@ -31,7 +31,9 @@ def exit_status(done: runs.Done) -> int:
 
 def test_outcomes_and_kinds(tmp_path: Path) -> None:
     """Pass, failure with a kind, assertion, broken test, skips and a broken fixture are told apart."""
-    text = CONTROL + """
+    text = (
+        CONTROL
+        + """
 import pytest
 @pytest.fixture
 def broken(): raise OSError("no disk")
@@ -43,6 +45,7 @@ def test_fixture(broken): pass
 def test_skip(record): record.skip("no compiler", "2099-01-01")
 def test_bare_skip(): pytest.skip("later")
 """
+    )
     done = runs.made_up(tmp_path, text)
     records = {t.partition("::")[2]: r for t, r in done.run.by_test().items()}
     got = {t: (r.outcome, r.kind) for t, r in records.items()}
@@ -67,7 +70,9 @@ def test_bare_skip(): pytest.skip("later")
 
 def test_a_failure_that_does_not_come_again_keeps_its_kind(tmp_path: Path) -> None:
     """A failure that hypothesis calls flaky is a failure of its kind, not a broken test."""
-    text = CONTROL + """
+    text = (
+        CONTROL
+        + """
 from hypothesis import given, strategies as st
 seen = []
 def test_once(record):
@@ -77,6 +82,7 @@ def test_once(record):
         if len(seen) == 3: record.fail("wrong_frame", "once")
     holds()
 """
+    )
     done = runs.made_up(tmp_path, text)
     assert [r.kind for r in done.run.records if r.outcome != "passed"] == ["wrong_frame"]
 
@@ -96,7 +102,9 @@ def test_controls_run_with_any_selection(tmp_path: Path) -> None:
 
 def test_a_control_that_does_not_hold_is_no_verdict(tmp_path: Path) -> None:
     """When the control fails, passes prove nothing: no verdict, not green and not red."""
-    done = runs.made_up(tmp_path, "def test_control(record): record.fail('control', 'x')\ndef test_a(): pass\n")
+    done = runs.made_up(
+        tmp_path, "def test_control(record): record.fail('control', 'x')\ndef test_a(): pass\n"
+    )
     assert verdicts(done)["test_control"] == "control_failed"
     assert exit_status(done) == 3
 
@@ -112,13 +120,16 @@ def test_stopping_at_the_first_failure_loses_the_rest(tmp_path: Path) -> None:
     assert verdicts(done)["test_b"] == "lost"
 
 
-DIES = CONTROL + """
+DIES = (
+    CONTROL
+    + """
 import os, signal, time
 def test_a(): pass
 def test_dies(): os.kill(os.getpid(), signal.%s)
 def test_b(): pass
 def test_c(): pass
 """
+)
 
 
 def test_a_segfault_loses_no_finished_record(tmp_path: Path) -> None:
@@ -230,7 +241,14 @@ def test_run_folder_fits_its_schema(tmp_path: Path) -> None:
     """Every line that a real run writes is as docs/formats.md's schema says; unknown keys are refused."""
     schema = json.loads((ROOT / "docs" / "run.schema.json").read_text())
     done = runs.suites(
-        tmp_path / "run", "suites", "--target", "reference", "-n", "2", "-k", "h264-b-threads-1 or text or truncated"
+        tmp_path / "run",
+        "suites",
+        "--target",
+        "reference",
+        "-n",
+        "2",
+        "-k",
+        "h264-b-threads-1 or text or truncated",
     )
     header = json.loads((done.folder / "run.json").read_text())
     definitions = {"$defs": schema["$defs"]}

@@ -8,10 +8,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from builders import make_header
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import make_header
 from harness import rundir
 from harness.errors import HarnessError, RunFolderError, UsageError
 from harness.records import KINDS, Metric, Record, Trace, header_from_json, record_from_json, to_json
@@ -31,13 +31,17 @@ RECORDS = st.builds(
     metrics=st.lists(
         st.builds(Metric, st.text(), st.text(), st.lists(NUMBERS).map(tuple), st.booleans()), max_size=2
     ).map(tuple),
-    traces=st.lists(st.builds(Trace, st.text(), st.text(), st.lists(NUMBERS).map(tuple)), max_size=2).map(tuple),
+    traces=st.lists(st.builds(Trace, st.text(), st.text(), st.lists(NUMBERS).map(tuple)), max_size=2).map(
+        tuple
+    ),
     logs=st.lists(st.text()).map(tuple),
 )
 
 
 @given(st.lists(RECORDS, max_size=5))
-def test_records_come_back_as_written(tmp_path_factory: pytest.TempPathFactory, records: list[Record]) -> None:
+def test_records_come_back_as_written(
+    tmp_path_factory: pytest.TempPathFactory, records: list[Record]
+) -> None:
     """Any record, with any text in it, is read as it was written."""
     folder = rundir.claim(tmp_path_factory.mktemp("run") / "run")
     rundir.write_header(folder, make_header())
@@ -93,12 +97,15 @@ def test_one_of_many_claims_wins(tmp_path: Path) -> None:
         try:
             rundir.claim(tmp_path / "run")
         except UsageError as error:
-            assert "name a new folder" in str(error)
+            told.append(str(error))
             return False
         return True
 
+    told: list[str] = []
     with ThreadPoolExecutor(16) as pool:
         assert sum(pool.map(claim, range(64))) == 1
+    assert len(told) == 63
+    assert all("name a new folder" in t for t in told)
 
 
 def test_new_folders_differ(tmp_path: Path) -> None:

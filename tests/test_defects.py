@@ -1,0 +1,52 @@
+"""Every planted defect is caught, and the clean target passes the tests that catch them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import runs
+
+from fixtures import defects
+from harness import planting
+from harness.planting import Planted
+
+
+def test_every_defect_is_caught() -> None:
+    """`harness defects` plants each, catches all, and exits with 0; the clean target is clean."""
+    done = runs.harness("defects", "--format", "json")
+    found = json.loads(done.stdout)
+    assert {d["defect"] for d in found} == set(defects.names())
+    assert len(found) >= 12
+    assert {d["suite"] for d in found} == {"decoder", "failfast"}
+    assert [d for d in found if d["result"] != "caught"] == []
+    assert done.stderr.count("clean target: clean") == 2
+    assert done.returncode == 0
+
+
+def nothing(_target: object) -> None:
+    """A defect that does nothing."""
+
+
+def breaks(_target: object) -> None:
+    raise RuntimeError("cannot be planted")
+
+
+@pytest.mark.parametrize(("plant", "result"), [(nothing, "missed"), (breaks, "broken")])
+def test_a_fault_that_no_test_sees_is_missed(
+    plant: object, result: str, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    """A defect without effect is missed, and one that cannot be planted is broken: neither is caught."""
+    defect = defects.Defect("idle", "decoder", "does nothing", "test_frame_count", nothing)
+    # The run is in another process, which knows its defects by name: this one stands in for a planted one.
+    real = planting._run
+    if result == "missed":
+        monkeypatch.setattr(planting, "_run", lambda suite, select, options: real(suite, select, []))
+    else:
+        broken = ["--defect", "off-by-one-frame", "--time-limit", "0"]
+        monkeypatch.setattr(
+            planting, "_run", lambda suite, select, options: real(suite, "nothing_such", broken)
+        )
+    planted = planting._plant(defect, lambda _line: None)
+    assert isinstance(planted, Planted)
+    assert planted.result == result
