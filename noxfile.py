@@ -43,11 +43,14 @@ def _install(session: nox.Session, extras: str, torch_build: str | None) -> None
     stamp.unlink(missing_ok=True)
     session.log("building the environment (one to three minutes; kept for the next time)")
     if torch_build is not None:
+        session.log(f"1 of 3: torch {TORCH}, {torch_build} build")
         _install_torch(session, torch_build)
-    session.install("-e", f".[{extras}]", silent=False)
+    session.log(f"2 of 3: the harness with what it needs for: {extras}")
+    session.install("-qq", "-e", f".[{extras}]", silent=False)
     if "vitra" in extras:
+        session.log("3 of 3: torchvision and timm")
         # timm asks for any torch and torchvision; theirs must not replace the one just chosen.
-        session.install("--no-deps", f"torchvision=={TORCHVISION}", "timm==0.9.10")
+        session.install("-qq", "--no-deps", f"torchvision=={TORCHVISION}", "timm==0.9.10", silent=False)
     stamp.write_text(digest)
 
 
@@ -55,16 +58,16 @@ def _install_torch(session: nox.Session, build: str) -> None:
     """The runner's build of torch where an index has it; else the index's own choice, and says so."""
     index = os.environ.get(INDEX)
     if index:
-        session.install(f"torch=={TORCH}", "--index-url", index, silent=False)
+        session.install("-q", f"torch=={TORCH}", "--index-url", index, silent=False)
         return
     try:
-        session.install(f"torch=={TORCH}+{build}", silent=True)
+        session.install("-q", f"torch=={TORCH}+{build}", silent=True)
     except nox.command.CommandFailed:
         session.warn(
             f"the configured package index has no {build} build of torch {TORCH}: taking its default build, which "
             f"may be gigabytes larger; name another wheel index in {INDEX} to avoid that"
         )
-        session.install(f"torch=={TORCH}", silent=False)
+        session.install("-q", f"torch=={TORCH}", silent=False)
 
 
 def _option(arguments: list[str], name: str) -> bool:
@@ -92,6 +95,7 @@ def _suites(session: nox.Session, runner: str) -> None:
     session.run(
         "python", "-m", "pytest", "-p", "harness.plugin", "--runner", runner, "--tb=no", "-q", "-r", "N",
         *parallel, *paths, *arguments,
+        env={"PYTHONUNBUFFERED": "1"},  # progress is seen in a CI's log as well
         success_codes=range(256),
     )  # fmt: skip
     if not Path(folder, "run.json").is_file():

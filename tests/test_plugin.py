@@ -260,3 +260,21 @@ def test_run_folder_fits_its_schema(tmp_path: Path) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**lines[0], "extra": 1}, {**definitions, "$ref": "#/$defs/line"})
     assert exit_status(done) == 0
+
+
+def test_groups_stay_on_one_worker(tmp_path: Path) -> None:
+    """Tests of one xdist group run in one worker process: they share a child there."""
+    text = (
+        CONTROL
+        + """
+import pytest, time
+@pytest.mark.parametrize("n", range(12))
+@pytest.mark.parametrize("group", [pytest.param(g, marks=pytest.mark.xdist_group(g)) for g in ("a", "b")])
+def test_x(group, n): time.sleep(0.02)
+"""
+    )
+    done = runs.made_up(tmp_path, text, "-n", "2", "--dist", "loadgroup")
+    for group in ("a", "b"):
+        assert len({r.worker for r in done.run.records if f"[{group}-" in r.test}) == 1
+    assert len(done.run.records) == 25
+    assert all("@" not in r.test for r in done.run.records)

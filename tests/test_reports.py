@@ -227,12 +227,13 @@ def test_any_text_in_markdown(text: str) -> None:
     fence, columns = None, None
     for line in out.split("\n"):
         if fence is not None:
-            fence = None if re.fullmatch(r" {0,3}`{%d,}\s*" % len(fence), line) else fence
+            fence = None if re.fullmatch(rf" {{0,3}}{fence}`*\s*", line) else fence
             continue
         if opened := re.match(r"(`{3,})text$", line):
             fence, columns = opened[1], None
             continue
         bare = re.sub(r"\\.", "", line)
+        assert not re.match(r"(=|-(?! )|\d+[.)])", bare)
         assert "<" not in bare
         assert "`" not in bare
         if line.startswith("| "):

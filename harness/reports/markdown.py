@@ -50,6 +50,8 @@ def text(value: str) -> str:
     line = " ".join(parts.plain(value).split())
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     line = re.sub(r"([\\`*_{}\[\]()#+!|~])", r"\\\1", line)
+    # A line that begins so would be a list, a rule or a heading.
+    line = re.sub(r"^(\d*)([-=.])", r"\1\\\2", line)
     return line.replace("@", "@\u200b")
 
 
