@@ -1,5 +1,7 @@
 """Header, records, baseline and policy in; verdicts and exit status out. Pure."""
 
+# long: what a verdict is, how it is reached and how it is worded are read together.
+
 from __future__ import annotations
 
 import dataclasses
@@ -42,6 +44,7 @@ _ORDER = (
     "error",
     "lost",
     "missing",
+    "skip_unaccepted",
 )
 
 
@@ -131,9 +134,12 @@ class Judgement:
     @property
     def needs_person(self) -> tuple[TestVerdict, ...]:
         """The tests that are not green, worst first."""
-        rank = {v: i for i, v in enumerate(_ORDER)}
-        bad = [t for t in self.tests if not t.green]
-        return tuple(sorted(bad, key=lambda t: (rank.get(t.verdict, len(rank)), t.test)))
+        return tuple(sorted((t for t in self.tests if not t.green), key=lambda t: (_rank(t), t.test)))
+
+
+def _rank(verdict: TestVerdict) -> int:
+    """Place in the order of badness; 0 is worst."""
+    return _ORDER.index(verdict.verdict) if verdict.verdict in _ORDER else len(_ORDER)
 
 
 def judge(
@@ -160,9 +166,15 @@ def _judge_tests(run: Run, baseline: Baseline | None, today: date) -> tuple[Test
     records = run.by_test()
     base = baseline.tests if baseline is not None else {}
     planned = set(run.header.planned or ())
-    verdicts = [
-        _judge_test(t, run, records.get(t), base.get(t), today) for t in sorted(planned | set(records))
-    ]
+    groups: dict[str, list[Record | None]] = {}
+    for record in run.records:
+        if record.outcome == records[record.test].outcome:
+            groups.setdefault(record.test, []).append(record)
+    verdicts = []
+    for t in sorted(planned | set(records)):
+        # Of several records that ended alike, one that is fine must not hide one that is not.
+        found = [_judge_test(t, run, r, base.get(t), today) for r in groups.get(t, [None])]
+        verdicts.append(max(found, key=lambda v: (not v.green, -_rank(v), repr(v.record))))
     if run.header.planned is not None and not run.header.selection.partial:
         verdicts += [
             TestVerdict(t, suite_of(t), "missing", "the baseline has it, this run did not plan it")

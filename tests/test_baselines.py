@@ -186,7 +186,7 @@ REFUSED: dict[str, tuple[Run, str]] = {
     ),
     "nothing planned": (make_run([], control=False), "nothing ran"),
     "damaged": (good(problems=("records-gw0.jsonl: line 1: unreadable",)), "records-gw0"),
-    "damaged, and the word for what accepting settles": (good(problems=("x: missing", )), "missing"),
+    "damaged, in the words of what accepting settles": (good(problems=("x: 3 missing",)), "3 missing"),
 }  # fmt: skip
 
 

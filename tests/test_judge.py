@@ -149,6 +149,12 @@ def test_skips(reason: str | None, last_day: str | None, accepted: bool) -> None
     assert "1 passed" in judgement.headline  # the control alone
 
 
+def test_skip_without_a_day_says_so() -> None:
+    """A skip that gives no last day is told as that, not as one whose day is over."""
+    run = make_run([make_record(A, "skipped", reason="no device")])
+    assert verdict_of(run).why == "no device (last day: none)"
+
+
 def test_lost() -> None:
     """What was planned and left no record is lost, never green; it is said if it was running."""
     run = make_run([make_record(A)], planned=[A, B])
@@ -189,7 +195,7 @@ def test_nothing_planned() -> None:
     """A run that selected no test has no verdict."""
     judgement = judge(make_run([], control=False), None, today=TODAY)
     assert judgement.exit_status == 3
-    assert "nothing ran" in judgement.headline
+    assert "nothing ran: no test was selected" in judgement.headline
 
 
 def test_nothing_recorded() -> None:
@@ -257,8 +263,10 @@ def test_each_suite_needs_its_own_control() -> None:
 
 
 def test_red_wins_and_says_both() -> None:
-    """A failure beside lost tests is red, and the headline tells of both."""
-    judgement = judge(make_run([make_record(A, "failed")], planned=[A, B]), None, today=TODAY)
+    """A failure in a run that also lost tests and did not end is red, and the headline tells of all."""
+    run = make_run([make_record(A, "failed")], planned=[A, B], finished=None)
+    judgement = judge(run, None, today=TODAY)
+    assert "did not end by itself" in judgement.headline
     assert judgement.exit_status == 1
     assert "1 failing" in judgement.headline
     assert "1 lost" in judgement.headline
@@ -286,6 +294,22 @@ def test_worst_record_of_a_test_counts() -> None:
     """A test that failed once and passed once failed."""
     run = make_run([make_record(A, "failed"), make_record(A)])
     assert verdict_of(run).verdict == "failing"
+
+
+def test_no_record_hides_a_worse_one() -> None:
+    """Of several records that ended alike the worst verdict counts, in any order."""
+    known = make_record(A, "failed", kind="hang")
+    unknown = make_record(A, "failed", kind="wrong_frame")
+    issues = (dataclasses.replace(ISSUE_A, kinds=("hang",)),)
+    skips = [make_record(B, "skipped", reason="why", last_day=day) for day in (None, "2027-03-31")]
+    crashed = make_run([known, make_record(A, "error")], known_issues=issues)
+    assert verdict_of(crashed).verdict == "error"
+    flaky = make_run([known, make_record(A)], known_issues=issues)
+    assert verdict_of(flaky).verdict == "known"
+    for records in ([known, unknown, *skips], [unknown, known, *reversed(skips)]):
+        run = make_run(records, known_issues=issues)
+        assert verdict_of(run, A).verdict == "failing"
+        assert verdict_of(run, B).verdict == "skip_unaccepted"
 
 
 def test_no_baseline_note() -> None:
@@ -396,7 +420,7 @@ BASELINES = st.none() | st.dictionaries(
 
 
 def _fine(records: list[Record], test: str, issues: tuple[Any, ...]) -> bool:
-    """Independently of the judge: every record of this test passed, is an accepted skip, or is known today."""
+    """Independently of the judge: the worst records of this test passed, are accepted skips, or known today."""
     mine = [r for r in records if r.test == test]
 
     def named(record: Record) -> bool:
@@ -412,14 +436,9 @@ def _fine(records: list[Record], test: str, issues: tuple[Any, ...]) -> bool:
             return r.last_day == "2027-01-15"
         return r.outcome == "passed" or (r.outcome == "failed" and r.kind != "harness" and named(r))
 
-    worst = "failed" if any(r.outcome == "failed" for r in mine) else None
-    counts = [r for r in mine if worst is None or r.outcome == worst]
-    return (
-        bool(mine)
-        and all(r.outcome != "error" for r in mine)
-        and fine(counts[-1])
-        and (worst is not None or all(fine(r) for r in mine))
-    )
+    outcomes = {r.outcome for r in mine}
+    worst = next((o for o in ("error", "failed", "skipped", "passed") if o in outcomes), None)
+    return worst is not None and all(fine(r) for r in mine if r.outcome == worst)
 
 
 @given(RUNS, BASELINES)
@@ -453,7 +472,7 @@ def test_status_and_verdicts_agree(run: Run, baseline: Baseline | None) -> None:
 @given(RUNS, BASELINES, st.integers(0, 999))
 def test_order_of_records_does_not_matter(run: Run, baseline: Baseline | None, seed: int) -> None:
     """Workers finish in any order: it changes no verdict."""
-    records = list({r.test: r for r in run.records}.values())
+    records = list(run.records)
     shuffled = records[:]
     random.Random(seed).shuffle(shuffled)
     first, second = (

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import runs
 
+import runs
 from harness import ROOT, rundir
 from harness.judge import judge
 

@@ -179,6 +179,24 @@ def test_terminal_color_and_width() -> None:
     plain = rendered(terminal, run, width=60, color=False)
     assert "\x1b" not in plain
     assert all(len(line) <= 60 for line in plain.splitlines() if "again: " not in line)
+    assert f"again: python -m nox -s cpu -- --target vitra {shlex.quote(A)}" in [
+        line.strip() for line in plain.splitlines()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("- a", "\\- a"),
+        ("=== a", "\\=== a"),
+        ("12. a", "12\\. a"),
+        ("1.5 s", "1.5 s"),
+        ("2027-01-15", "2027-01-15"),
+    ],
+)
+def test_no_line_begins_a_block(value: str, expected: str) -> None:
+    """Text at the start of a line makes no list, rule or heading; numbers and days stay readable."""
+    assert markdown.text(value) == expected
 
 
 def nasty_run(text: str) -> tuple[Run, str]:
@@ -233,7 +251,7 @@ def test_any_text_in_markdown(text: str) -> None:
             fence, columns = opened[1], None
             continue
         bare = re.sub(r"\\.", "", line)
-        assert not re.match(r"(=|-(?! )|\d+[.)])", bare)
+        assert not re.match(r"(=|-(?! )|\d+[.)](\s|$))", bare)
         assert "<" not in bare
         assert "`" not in bare
         if line.startswith("| "):

@@ -51,7 +51,7 @@ def text(value: str) -> str:
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     line = re.sub(r"([\\`*_{}\[\]()#+!|~])", r"\\\1", line)
     # A line that begins so would be a list, a rule or a heading.
-    line = re.sub(r"^(\d*)([-=.])", r"\1\\\2", line)
+    line = re.sub(r"^([-=]|\d+(?=\.(\s|$)))", lambda m: f"\\{m[0]}" if m[0] in "-=" else f"{m[0]}\\", line)
     return line.replace("@", "@\u200b")
 
 

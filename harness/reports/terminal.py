@@ -76,7 +76,8 @@ def _troubles(console: Console, run: Run, judgement: Judgement) -> None:
         console.print(Padding(Text(t.kind_meaning, style="dim"), (0, 0, 0, 4)))
         if t.detail:
             console.print(Padding(Text(t.detail, style="dim"), (0, 0, 0, 6)))
-        console.print(Padding(Text(f"again: {t.rerun}"), (0, 0, 0, 4)), soft_wrap=True)
+        # No padding: it would cut a command that is longer than the line, and half a command runs nothing.
+        console.print(Text(f"    again: {t.rerun}"), soft_wrap=True)
 
 
 def _known(console: Console, judgement: Judgement) -> None:

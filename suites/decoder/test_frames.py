@@ -14,11 +14,14 @@ from suites.decoder import checks, plans
 
 PROGRAM = Path(__file__).with_name("readers.py")
 CLIPS = tuple(clips.RECIPES)
-GROUP = {way: pytest.mark.xdist_group(f"decoder-{way}") for way in plans.WAYS}
-ALONE = pytest.mark.xdist_group("decoder-alone")
+# Each role is a child of its own on each worker that asks it, and importing the target takes seconds: ways that do
+# not disturb each other share one. A parent of forks never decodes, so threads have another.
+ROLE = {"threads": "threads", "fork": "forks", "dataloader": "forks", "spawn": "spawn"}
+GROUP = {way: pytest.mark.xdist_group(f"decoder-{ROLE[way]}") for way in plans.WAYS}
+ALONE = GROUP["threads"]
 
-CROWDED = ("vp9-superframe", "vp9-plain", "vp8", "h264-b", "h264-400")
-"""Clips for 32 readers, one or two of each codec: starting so many processes takes over a second."""
+CROWDED = ("vp9-superframe", "vp8", "h264-b")
+"""Clips for 32 readers, one of each codec: starting so many processes takes over a second."""
 
 # What a seek does to an open-GOP clip is for test_every_frame_alone, which asks for each of its frames.
 CASES = [
@@ -38,9 +41,8 @@ def judge(record: Any, fault: checks.Fault | None) -> None:
 
 
 def read(ask: Any, clip: clips.Clip, way: str, plan: plans.Plan) -> dict[str, Any]:
-    role = way if len(plan) > 1 or way != "threads" else "alone"
     request = {"do": "read", "path": str(clip.path), "way": way, "plan": plan}
-    answer: dict[str, Any] = ask(PROGRAM, role, request)
+    answer: dict[str, Any] = ask(PROGRAM, ROLE[way], request)
     return answer
 
 
@@ -48,7 +50,7 @@ def read(ask: Any, clip: clips.Clip, way: str, plan: plans.Plan) -> dict[str, An
 def test_control_raw_decord_four_threads(ask: Any, record: Any) -> None:
     """decord itself with four threads must fail on frame 30 of the superframe clip, or nothing here means much."""
     clip = clips.get("vp9-superframe")
-    answer = ask(PROGRAM, "alone", {"do": "raw", "path": str(clip.path), "threads": 4, "index": 30})
+    answer = ask(PROGRAM, "threads", {"do": "raw", "path": str(clip.path), "threads": 4, "index": 30})
     text = answer.get("error", {}).get("text", "")
     if "Error sending packet" not in text and "run_.load()" not in text:
         record.fail("control", f"raw decord with 4 threads did not fail as it must: {answer}", text)
@@ -79,7 +81,7 @@ def test_every_frame_alone(clip: str, ask: Any, record: Any) -> None:
 def test_frame_count(clip: str, ask: Any, record: Any) -> None:
     """The target's own frame count is the clip's."""
     made = clips.get(clip)
-    answer = ask(PROGRAM, "alone", {"do": "count", "path": str(made.path)})
+    answer = ask(PROGRAM, "threads", {"do": "count", "path": str(made.path)})
     if "error" in answer:
         record.fail("exception", "the frame count raised", str(answer["error"]))
     if answer["count"] != made.frames:

@@ -188,7 +188,7 @@ def test_no_leak(name: str, data: Data, ask: Any, record: Any) -> None:
     """200 failures leave no file descriptor and no thread open."""
     bad, episode = data.damaged[name], data.episode(name)
     request = {"do": "leaks", "root": data.root, "episode": episode, "frame": bad.bad_frame}
-    answer = ask(PROGRAM, "leaks", {**request, "failures": 200})
+    answer = ask(PROGRAM, "main", {**request, "failures": 200})
     if answer["failed"] != 200:
         record.fail("no_error", f"only {answer['failed']} of 200 calls failed")
     judge(record, checks.leak_fault(answer["before"], answer["after"], 200))
