@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BaselineError
-from harness.judge import Baseline, BaselineMetric, Judgement, median, provenance_of
+from harness.judge import median, provenance_of
 from harness.records import SCHEMA, Header, Run, differing
+from harness.verdicts import Baseline, BaselineMetric, Judgement
 
 _PLACEHOLDERS = {"todo", "tbd", "placeholder", "none", "reason", "text", "because"}
 _SETTLED = re.compile(r"incomparable with .*|\d+ missing", re.DOTALL)

@@ -14,8 +14,8 @@ from harness import ROOT, __version__
 from harness.errors import HarnessError, UsageError
 
 if TYPE_CHECKING:
-    from harness.judge import Judgement
     from harness.records import Run
+    from harness.verdicts import Judgement
 
 # Imports stand inside the subcommands: `harness --help` must not wait for what it does not use.
 

@@ -1,145 +1,27 @@
 """Header, records, baseline and policy in; verdicts and exit status out. Pure."""
 
-# long: what a verdict is, how it is reached and how it is worded are read together.
-
 from __future__ import annotations
 
 import dataclasses
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
 
 from harness.matching import expired, holds_until, matching
 from harness.records import Header, KnownIssue, Metric, Record, Run, suite_of
-
-VERDICTS: Mapping[str, str] = {
-    "same": "passed, as the baseline did",
-    "fixed": "passed, the baseline failed",
-    "new": "passed, the baseline does not know it",
-    "known": "failed as a known issue says",
-    "skipped": "did not run, for an accepted reason with a last day",
-    "newly_failing": "failed, the baseline passed",
-    "failing": "failed, and no passing baseline is known",
-    "known_expired": "failed as a known issue says that is past its last day",
-    "known_fixed": "passed although a known issue says it fails: remove the entry",
-    "missing": "in the baseline, not planned in this run",
-    "lost": "planned, and left no record",
-    "error": "the harness or its fixtures broke; says nothing of the target",
-    "skip_unaccepted": "did not run, without a reason and a last day that still holds",
-    "control_failed": "the positive control did not fail where it must",
-}
-"""Every verdict of a test, with its meaning; the first five are green."""
-
-GREEN = frozenset({"same", "fixed", "new", "known", "skipped"})
-RED = frozenset({"newly_failing", "failing", "known_expired", "known_fixed"})
-_ORDER = (
-    "newly_failing",
-    "failing",
-    "known_expired",
-    "known_fixed",
-    "control_failed",
-    "error",
-    "lost",
-    "missing",
-    "skip_unaccepted",
+from harness.verdicts import (
+    ORDER,
+    RED,
+    VERDICTS,
+    Baseline,
+    Judgement,
+    MetricVerdict,
+    SuiteVerdict,
+    TestVerdict,
+    rank_of,
 )
-
-
-@dataclass(frozen=True)
-class BaselineMetric:
-    """Run medians of one metric, in the unit given."""
-
-    unit: str
-    medians: tuple[float, ...]
-    higher_is_better: bool = True
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """Approved runs of one comparability key: outcome by test, run medians by `test::metric`, provenance."""
-
-    key: Mapping[str, str]
-    tests: Mapping[str, str]
-    metrics: Mapping[str, BaselineMetric]
-    provenance: tuple[Mapping[str, Any], ...]
-    reason: str
-
-
-@dataclass(frozen=True)
-class TestVerdict:
-    """What the judge says of one test."""
-
-    __test__ = False  # the name is not for pytest to collect
-    test: str
-    suite: str
-    verdict: str
-    why: str
-    record: Record | None = None
-    issue: KnownIssue | None = None
-
-    @property
-    def green(self) -> bool:
-        return self.verdict in GREEN
-
-
-@dataclass(frozen=True)
-class MetricVerdict:
-    """One metric beside its baseline: medians in `unit`, ratio head / base; unknown is None.
-
-    Always `inconclusive`: a ratio of two runs without their noise says nothing. `why` says so, or that a
-    sample is not finite.
-    """
-
-    test: str
-    metric: str
-    unit: str
-    samples: int
-    median: float | None
-    baseline_median: float | None
-    ratio: float | None
-    verdict: str = "inconclusive"
-    why: str = "stored; judged once the statistics exist"
-
-
-@dataclass(frozen=True)
-class SuiteVerdict:
-    """Counts by verdict of one suite, wall time of its tests in seconds, and why it is inconclusive."""
-
-    suite: str
-    planned: int
-    counts: Mapping[str, int]
-    duration_s: float
-    inconclusive: str | None
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The verdict on a run: `status` green, red or no_verdict; `reasons` say why there is no verdict."""
-
-    status: Literal["green", "red", "no_verdict"]
-    headline: str
-    reasons: tuple[str, ...]
-    tests: tuple[TestVerdict, ...]
-    suites: tuple[SuiteVerdict, ...]
-    metrics: tuple[MetricVerdict, ...]
-    notes: tuple[str, ...] = field(default=())
-
-    @property
-    def exit_status(self) -> int:
-        return {"green": 0, "red": 1, "no_verdict": 3}[self.status]
-
-    @property
-    def needs_person(self) -> tuple[TestVerdict, ...]:
-        """The tests that are not green, worst first."""
-        return tuple(sorted((t for t in self.tests if not t.green), key=lambda t: (_rank(t), t.test)))
-
-
-def _rank(verdict: TestVerdict) -> int:
-    """Place in the order of badness; 0 is worst."""
-    return _ORDER.index(verdict.verdict) if verdict.verdict in _ORDER else len(_ORDER)
 
 
 def judge(
@@ -174,7 +56,7 @@ def _judge_tests(run: Run, baseline: Baseline | None, today: date) -> tuple[Test
     for t in sorted(planned | set(records)):
         # Of several records that ended alike, one that is fine must not hide one that is not.
         found = [_judge_test(t, run, r, base.get(t), today) for r in groups.get(t, [None])]
-        verdicts.append(max(found, key=lambda v: (not v.green, -_rank(v), repr(v.record))))
+        verdicts.append(max(found, key=lambda v: (not v.green, -rank_of(v), repr(v.record))))
     if run.header.planned is not None and not run.header.selection.partial:
         verdicts += [
             TestVerdict(t, suite_of(t), "missing", "the baseline has it, this run did not plan it")
@@ -323,7 +205,7 @@ def _headline(status: str, run: Run, tests: Sequence[TestVerdict], reasons: Sequ
     count = {v: sum(t.verdict == v for t in tests) for v in VERDICTS}
     passed = sum(t.record is not None and t.record.outcome == "passed" for t in tests)
     parts = [f"{passed} passed"]
-    parts += [f"{count[v]} {v.replace('_', ' ')}" for v in _ORDER if count[v]]
+    parts += [f"{count[v]} {v.replace('_', ' ')}" for v in ORDER if count[v]]
     parts += [f"{count[v]} {w}" for v, w in (("known", "known issues"), ("skipped", "skipped")) if count[v]]
     if count["fixed"]:
         parts.append(f"{count['fixed']} fixed since the baseline")

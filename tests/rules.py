@@ -32,7 +32,14 @@ FORBIDDEN = {
     "harness.targets": {"harness.plugin", "harness.cli", "harness.rundir", "harness.judge"},
     "fixtures": {"harness"},
 }
-PURE = ("harness.errors", "harness.records", "harness.matching", "harness.judge", "harness.reports")
+PURE = (
+    "harness.errors",
+    "harness.records",
+    "harness.matching",
+    "harness.verdicts",
+    "harness.judge",
+    "harness.reports",
+)
 IMPURE = {
     "os",
     "time",

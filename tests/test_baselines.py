@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from harness import baselines
 from harness.errors import BaselineError
-from harness.judge import Judgement, judge
+from harness.judge import judge
 from harness.records import Metric, Run, Selection
+from harness.verdicts import Judgement
 
 A, B = case("a"), case("b")
 REASON = "first good run of the decoder suite"

@@ -11,8 +11,9 @@ from builders import CONTROL, TODAY, case, make_issue, make_record, make_run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.judge import GREEN, RED, VERDICTS, Baseline, BaselineMetric, Judgement, TestVerdict, judge
+from harness.judge import judge
 from harness.records import Metric, Record, Run, Selection
+from harness.verdicts import GREEN, RED, VERDICTS, Baseline, BaselineMetric, Judgement, TestVerdict
 
 A, B = case("a"), case("b")
 ISSUE_A = make_issue(tests=(A,))

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import reports
-from harness.judge import Baseline, BaselineMetric, judge
+from harness.judge import judge
 from harness.records import KINDS, Metric, Run
 from harness.reports import as_json, markdown, terminal
+from harness.verdicts import Baseline, BaselineMetric
 
 A, B = case("a"), case("b")
 WIDE = 100_000

@@ -6,9 +6,9 @@ import json
 import math
 from typing import Any
 
-from harness.judge import Judgement
 from harness.records import Run, to_json
 from harness.reports import parts
+from harness.verdicts import Judgement
 
 NAME = "json"
 

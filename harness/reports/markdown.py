@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from harness.judge import Judgement
 from harness.records import Run
 from harness.reports import parts
+from harness.verdicts import Judgement
 
 NAME = "markdown"
 

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judge import VERDICTS, Judgement, MetricVerdict, TestVerdict
 from harness.records import KINDS, Header, Run
+from harness.verdicts import VERDICTS, Judgement, MetricVerdict, TestVerdict
 
 DETAIL_LINES = 12
 FOLD = 5

@@ -9,9 +9,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.judge import Judgement
 from harness.records import Run
 from harness.reports import parts
+from harness.verdicts import Judgement
 
 NAME = "terminal"
 _STYLE = {"green": "bold green", "red": "bold red", "no_verdict": "bold yellow"}

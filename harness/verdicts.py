@@ -1,0 +1,135 @@
+"""The words of the judge: verdicts of tests, metrics, suites and runs, and the baseline they are judged against; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from harness.records import KnownIssue, Record
+
+VERDICTS: Mapping[str, str] = {
+    "same": "passed, as the baseline did",
+    "fixed": "passed, the baseline failed",
+    "new": "passed, the baseline does not know it",
+    "known": "failed as a known issue says",
+    "skipped": "did not run, for an accepted reason with a last day",
+    "newly_failing": "failed, the baseline passed",
+    "failing": "failed, and no passing baseline is known",
+    "known_expired": "failed as a known issue says that is past its last day",
+    "known_fixed": "passed although a known issue says it fails: remove the entry",
+    "missing": "in the baseline, not planned in this run",
+    "lost": "planned, and left no record",
+    "error": "the harness or its fixtures broke; says nothing of the target",
+    "skip_unaccepted": "did not run, without a reason and a last day that still holds",
+    "control_failed": "the positive control did not fail where it must",
+}
+"""Every verdict of a test, with its meaning; the first five are green."""
+
+GREEN = frozenset({"same", "fixed", "new", "known", "skipped"})
+RED = frozenset({"newly_failing", "failing", "known_expired", "known_fixed"})
+ORDER = (
+    "newly_failing",
+    "failing",
+    "known_expired",
+    "known_fixed",
+    "control_failed",
+    "error",
+    "lost",
+    "missing",
+    "skip_unaccepted",
+)
+
+
+@dataclass(frozen=True)
+class BaselineMetric:
+    """Run medians of one metric, in the unit given."""
+
+    unit: str
+    medians: tuple[float, ...]
+    higher_is_better: bool = True
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Approved runs of one comparability key: outcome by test, run medians by `test::metric`, provenance."""
+
+    key: Mapping[str, str]
+    tests: Mapping[str, str]
+    metrics: Mapping[str, BaselineMetric]
+    provenance: tuple[Mapping[str, Any], ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class TestVerdict:
+    """What the judge says of one test."""
+
+    __test__ = False  # the name is not for pytest to collect
+    test: str
+    suite: str
+    verdict: str
+    why: str
+    record: Record | None = None
+    issue: KnownIssue | None = None
+
+    @property
+    def green(self) -> bool:
+        return self.verdict in GREEN
+
+
+@dataclass(frozen=True)
+class MetricVerdict:
+    """One metric beside its baseline: medians in `unit`, ratio head / base; unknown is None.
+
+    Always `inconclusive`: a ratio of two runs without their noise says nothing. `why` says so, or that a
+    sample is not finite.
+    """
+
+    test: str
+    metric: str
+    unit: str
+    samples: int
+    median: float | None
+    baseline_median: float | None
+    ratio: float | None
+    verdict: str = "inconclusive"
+    why: str = "stored; judged once the statistics exist"
+
+
+@dataclass(frozen=True)
+class SuiteVerdict:
+    """Counts by verdict of one suite, wall time of its tests in seconds, and why it is inconclusive."""
+
+    suite: str
+    planned: int
+    counts: Mapping[str, int]
+    duration_s: float
+    inconclusive: str | None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on a run: `status` green, red or no_verdict; `reasons` say why there is no verdict."""
+
+    status: Literal["green", "red", "no_verdict"]
+    headline: str
+    reasons: tuple[str, ...]
+    tests: tuple[TestVerdict, ...]
+    suites: tuple[SuiteVerdict, ...]
+    metrics: tuple[MetricVerdict, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def exit_status(self) -> int:
+        return {"green": 0, "red": 1, "no_verdict": 3}[self.status]
+
+    @property
+    def needs_person(self) -> tuple[TestVerdict, ...]:
+        """The tests that are not green, worst first."""
+        return tuple(sorted((t for t in self.tests if not t.green), key=lambda t: (rank_of(t), t.test)))
+
+
+def rank_of(verdict: TestVerdict) -> int:
+    """Place in the order of badness; 0 is worst."""
+    return ORDER.index(verdict.verdict) if verdict.verdict in ORDER else len(ORDER)
