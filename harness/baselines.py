@@ -21,13 +21,14 @@ _WORST = {"skipped": 0, "passed": 1, "failed": 2}
 
 
 def find(folder: Path, header: Header) -> tuple[Baseline | None, Mapping[str, tuple[str, str]] | None]:
-    """The baseline that a run may be compared with, over the run's suites, and None.
+    """The baseline that a run may be compared with, over the run's suites; None when there is none.
 
-    Or None and what differs from the nearest one of the same runner and target; or None and None.
+    Beside it, for the suites that have baselines of this runner and target but no comparable one: what differs
+    from the nearest; None when there is no such suite.
     """
     here = header.comparability
-    comparable: list[Baseline] = []
-    others: list[dict[str, tuple[str, str]]] = []
+    comparable: dict[str, Baseline] = {}
+    others: dict[str, list[dict[str, tuple[str, str]]]] = {}
     for path in sorted(folder.glob("*/*.json")):
         target, _, suite = path.stem.partition(".")
         if target != header.target.name or suite not in header.selection.suites:
@@ -37,19 +38,21 @@ def find(folder: Path, header: Header) -> tuple[Baseline | None, Mapping[str, tu
             continue
         differences = differing(here, baseline.key)
         if differences:
-            others.append(differences)
+            others.setdefault(suite, []).append(differences)
         else:
-            comparable.append(baseline)
+            comparable[suite] = baseline
+    left = [d for suite, found in others.items() if suite not in comparable for d in found]
+    nearest = min(left, key=len) if left else None
     if comparable:
         tests: dict[str, str] = {}
         metrics: dict[str, BaselineMetric] = {}
-        for baseline in comparable:
+        for baseline in comparable.values():
             tests.update(baseline.tests)
             metrics.update(baseline.metrics)
-        runs = {str(p.get("run_id")): p for baseline in comparable for p in baseline.provenance}
-        reasons = dict.fromkeys(baseline.reason for baseline in comparable)
-        return Baseline(here, tests, metrics, tuple(runs.values()), "; ".join(reasons)), None
-    return None, (min(others, key=len) if others else None)
+        runs = {str(p.get("run_id")): p for baseline in comparable.values() for p in baseline.provenance}
+        reasons = dict.fromkeys(baseline.reason for baseline in comparable.values())
+        return Baseline(here, tests, metrics, tuple(runs.values()), "; ".join(reasons)), nearest
+    return None, nearest
 
 
 def accept(folder: Path, judged: Sequence[tuple[Run, Judgement]], reason: str) -> list[Path]:

@@ -195,7 +195,7 @@ def _reasons(
     reasons += [f"suite {s.suite} is inconclusive ({s.inconclusive})" for s in suites if s.inconclusive]
     if incomparable is not None:
         what = ", ".join(f"{n} ({a} here, {b} there)" for n, (a, b) in sorted(incomparable.items()))
-        reasons.append(f"incomparable with every accepted baseline: {what}")
+        reasons.append(f"incomparable with what was accepted: {what}")
     reasons += [f"damaged run folder: {p}" for p in run.problems]
     return reasons
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import CONTROL, TODAY, case, make_issue, make_record, make_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import CONTROL, TODAY, case, make_issue, make_record, make_run
 from harness import baselines
 from harness.errors import BaselineError
 from harness.judge import judge
@@ -325,3 +325,23 @@ def test_accepted_run_judges_itself_the_same(plan: dict[str, tuple[str, tuple[fl
     assert {t.test: t.verdict for t in after.tests if t.test in passing} == dict.fromkeys(passing, "same")
     assert {t.verdict for t in after.tests} <= {"same", "known", "skipped"}
     assert all(m.ratio is None or m.ratio == pytest.approx(1, rel=1e-4) for m in after.metrics)
+
+
+def test_a_suite_without_a_comparable_baseline_is_told(tmp_path: Path) -> None:
+    """When one suite's baseline is comparable and another's is of other settings, the run has no verdict."""
+    run = make_run(
+        [
+            make_record(case("a")),
+            make_record(case("a", "failfast")),
+            make_record("suites/failfast/test_x.py::test_control", control=True),
+        ],
+        selection=Selection(("decoder", "failfast")),
+    )
+    first = judge(run, None, today=TODAY)
+    paths = baselines.accept(tmp_path, [(run, first)], "both suites on this machine")
+    other = next(p for p in paths if "failfast" in p.name)
+    digest = run.header.configuration_digest
+    other.write_text(other.read_text().replace(digest, "0" * 12))
+    baseline, incomparable = baselines.find(tmp_path, run.header)
+    assert baseline is not None
+    assert incomparable == {"configuration": (digest, "0" * 12)}

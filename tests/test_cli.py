@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 import runs
 from builders import CONTROL, case, make_record, make_run
-
 from harness import ROOT, rundir
 from harness.records import Run
 

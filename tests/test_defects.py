@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-import runs
 
+import runs
 from fixtures import defects
 from harness import planting
 from harness.planting import Planted

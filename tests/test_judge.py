@@ -7,10 +7,10 @@ import random
 from typing import Any
 
 import pytest
-from builders import CONTROL, TODAY, case, make_issue, make_record, make_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import CONTROL, TODAY, case, make_issue, make_record, make_run
 from harness.judge import judge
 from harness.records import Metric, Record, Run, Selection
 from harness.verdicts import GREEN, RED, VERDICTS, Baseline, BaselineMetric, Judgement, TestVerdict

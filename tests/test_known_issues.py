@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import make_issue
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import make_issue
 from harness import known_issues
 from harness.errors import KnownIssuesError
 from harness.matching import expired, holds_until, matches, matching

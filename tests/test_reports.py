@@ -8,10 +8,10 @@ import shlex
 from typing import Any
 
 import pytest
-from builders import TODAY, case, make_issue, make_record, make_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import TODAY, case, make_issue, make_record, make_run
 from harness import reports
 from harness.judge import judge
 from harness.records import KINDS, Metric, Run

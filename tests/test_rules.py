@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 import pytest
-import rules
 
+import rules
 from harness import ROOT
 
 KNOWN = rules.modules(ROOT, "harness", "fixtures", "suites")

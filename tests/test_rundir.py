@@ -8,10 +8,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from builders import make_header
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import make_header
 from harness import rundir
 from harness.errors import HarnessError, RunFolderError, UsageError
 from harness.records import KINDS, Metric, Record, Trace, header_from_json, record_from_json, to_json

@@ -36,7 +36,7 @@ def where(header: Header) -> list[tuple[str, str]]:
     """Target, runner, machine and run, by name."""
     target, machine = header.target, header.machine
     commit = f" at {target.commit[:12]}" if target.commit else ""
-    dirty = {True: " (DIRTY)", False: "", None: ""}[target.dirty]
+    dirty = _dirt(target.dirty) if target.commit else ""
     gib = f"{machine['memory_bytes'] / 2**30:.0f} GiB" if machine.get("memory_bytes") else "unknown memory"
     software = ", ".join(f"{n} {v}" for n, v in header.software.items() if v is not None)
     rows = [
@@ -51,13 +51,17 @@ def where(header: Header) -> list[tuple[str, str]]:
         ("software", software),
         (
             "harness",
-            f"{(header.harness_commit or 'unknown')[:12]}{' (DIRTY)' if header.harness_dirty else ''}",
+            f"{(header.harness_commit or 'unknown')[:12]}{_dirt(header.harness_dirty)}",
         ),
         ("run", f"{header.run_id}, started {header.started}"),
     ]
     if target.note:
         rows.insert(1, ("note", target.note))
     return [(n, plain(v)) for n, v in rows]
+
+
+def _dirt(dirty: bool | None) -> str:
+    return {True: " (DIRTY)", False: "", None: " (dirty or not: unknown)"}[dirty]
 
 
 def rerun(header: Header, test: str) -> str:
