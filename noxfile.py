@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+import shlex
 import subprocess
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 
 import nox
@@ -70,35 +73,28 @@ def _install_torch(session: nox.Session, build: str) -> None:
         session.install("-q", f"torch=={TORCH}", silent=False)
 
 
-def _option(arguments: list[str], name: str) -> bool:
-    return any(a == name or a.startswith(f"{name}=") for a in arguments)
-
-
 def _suites(session: nox.Session, runner: str) -> None:
     """The main job: suites, then the report; the session ends with the report's exit status."""
-    from datetime import datetime, timezone
-
     build = runners.get(runner).torch_build
     _install(session, "suites,vitra", build)
     arguments = list(session.posargs)
-    if _option(arguments, "--run-dir"):
-        place = next(i for i, a in enumerate(arguments) if a.startswith("--run-dir"))
-        has_value = "=" in arguments[place]
-        folder = arguments[place].partition("=")[2] if has_value else arguments[place + 1]
-    else:
+    place = next((i for i, a in enumerate(arguments) if a.partition("=")[0] == "--run-dir"), None)
+    if place is None:
         now = datetime.now(timezone.utc)
         folder = f"runs/{now:%Y%m%d-%H%M%S}-{runner}-{os.urandom(3).hex()}"
         arguments += ["--run-dir", folder]
-    paths = [] if any(a.startswith("suites") for a in arguments) else ["suites"]
+    else:
+        folder = "=".join(arguments[place].split("=")[1:]) or "".join(arguments[place + 1 : place + 2])
+    named = any(a.startswith("suites") and Path(a.partition("::")[0]).exists() for a in arguments)
     workers = str(min(8, os.cpu_count() or 1))
-    parallel = [] if _option(arguments, "-n") else ["-n", workers, "--dist", "loadgroup"]
-    session.run(
-        "python", "-m", "pytest", "-p", "harness.plugin", "--runner", runner, "--tb=no", "-q", "-r", "N",
-        *parallel, *paths, *arguments,
-        env={"PYTHONUNBUFFERED": "1"},  # progress is seen in a CI's log as well
-        success_codes=range(256),
-    )  # fmt: skip
-    if not Path(folder, "run.json").is_file():
+    parallel = any(re.match(r"(-n(\d+|auto)?|--numprocesses.*)$", a) for a in arguments)
+    command = [f"{session.bin}/python", "-m", "pytest", "-p", "harness.plugin", "--runner", runner]
+    command += ["--tb=no", "-q", "-r", "N", *([] if parallel else ["-n", workers, "--dist", "loadgroup"])]
+    command += [*([] if named else ["suites"]), *arguments]
+    session.log(shlex.join(command[1:]))
+    # Unbuffered: progress is seen in a CI's log as well. Whatever pytest ends with, also a signal, the report tells.
+    done = subprocess.run(command, env={**os.environ, "PYTHONUNBUFFERED": "1"}, check=False)
+    if done.returncode == 4 or not Path(folder, "run.json").is_file():
         _leave(session, 2, "pytest did not start; its message is above")
     for form, name in (("markdown", "report.md"), ("json", "report.json")):
         _report(session, folder, "--format", form, "--output", f"{folder}/{name}")

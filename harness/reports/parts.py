@@ -116,9 +116,19 @@ def known(judgement: Judgement) -> list[tuple[str, int, str, str, str, str]]:
         issue, record = members[0].issue, members[0].record
         assert issue is not None
         assert record is not None
-        seen = " ".join(plain(f"{record.kind}: {record.detail or record.reason or ''}").split())[:240]
+        seen = f"{record.kind}: {record.reason}"
+        if record.kind in ("exception", "masked_error"):
+            seen += f": {without_places(record.detail or '')}"
+        seen = " ".join(plain(seen).split())
+        seen = seen if len(seen) <= 300 else f"{seen[:300]}..."
         rows.append((name, len(members), issue.reason, issue.link, issue.last_day, seen))
     return rows
+
+
+def without_places(text: str) -> str:
+    """A decoder's text without the clock, and with the file's name alone for its path."""
+    text = re.sub(r"\[\d\d:\d\d:\d\d\]\s*", "", text.partition("Stack trace")[0])
+    return re.sub(r"(?:/[\w.-]+)+/([\w.-]+:\d+)", r"\1", text)
 
 
 def skipped(judgement: Judgement) -> list[tuple[str, str]]:

@@ -51,7 +51,7 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
     if judgement.notes:
         _title(console, "Notes")
         for note in judgement.notes:
-            console.print(Text(f"  {parts.plain(note)}"))
+            console.print(Padding(Text(parts.plain(note)), (0, 0, 0, 2)))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().rstrip("\n")
 
@@ -88,9 +88,10 @@ def _known(console: Console, judgement: Judgement) -> None:
     for name, count, reason, link, last_day, seen in rows:
         head = Text("  ")
         head.append(f"{count} test{'s' if count > 1 else ''}  {name}", style="yellow")
-        head.append(f"  until {last_day}  {parts.plain(link)}")
+        head.append(f"  until {last_day}")
         console.print(head)
         console.print(Padding(Text(parts.plain(reason)), (0, 0, 0, 4)))
+        console.print(Padding(Text(parts.plain(link)), (0, 0, 0, 4)), soft_wrap=True)
         console.print(Padding(Text(f"seen: {seen}", style="dim"), (0, 0, 0, 4)))
 
 
