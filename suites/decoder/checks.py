@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Fault(NamedTuple):
-    """Kind (a key of records.KINDS), what was seen in a sentence, and the failing part's own text."""
-
-    kind: str
-    message: str
-    detail: str
+from suites.faults import Fault
 
 
 def fault_of(indices: Sequence[int], answer: dict[str, Any]) -> Fault | None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fixtures import clips, many_cores
 from suites.decoder import checks, plans
+from suites.faults import judge
 
 PROGRAM = Path(__file__).with_name("readers.py")
 CLIPS = tuple(clips.RECIPES)
@@ -33,11 +34,6 @@ CASES = [
     if readers < 32 or clip in CROWDED
     for access in plans.ACCESSES
 ]
-
-
-def judge(record: Any, fault: checks.Fault | None) -> None:
-    if fault is not None:
-        record.fail(*fault)
 
 
 def read(ask: Any, clip: clips.Clip, way: str, plan: plans.Plan) -> dict[str, Any]:

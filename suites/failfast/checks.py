@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Fault(NamedTuple):
-    """Kind (a key of records.KINDS), what was seen in a sentence, and the failing part's own text."""
-
-    kind: str
-    message: str
-    detail: str
+from suites.faults import Fault
 
 
 def own_text(text: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from fixtures import clips, damaged, dataset
 from suites.failfast import checks
+from suites.faults import judge
 
 PROGRAM = Path(__file__).with_name("probe.py")
 GOOD = "vp9-plain"
@@ -56,11 +57,6 @@ def data(built: Data, ask: Any) -> Data:
         ask(PROGRAM, "main", {"do": "statistics", "root": built.root})
         built.has_statistics = True
     return built
-
-
-def judge(record: Any, fault: checks.Fault | None) -> None:
-    if fault is not None:
-        record.fail(*fault)
 
 
 def test_control_raw_decord_on_damage(ask: Any, record: Any) -> None:
