@@ -15,7 +15,6 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -170,5 +169,4 @@ def serve(handlers: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
             answer = {"broken": traceback.format_exc()}
         answers.write(json.dumps(answer).encode() + b"\n")
     # Threads that hang in a decoder must not keep the process.
-    threading.excepthook = lambda _args: None
     os._exit(0)

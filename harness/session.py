@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import os
 import shlex
 import sys
@@ -58,7 +58,7 @@ def start(config: pytest.Config) -> State:
         if capture is not None:
             capture.resume_global_capture()
     if option.defect is not None:
-        spec = TargetSpec(**{**json.loads(spec.to_text()), "patches": spec.patches, "defect": option.defect})
+        spec = dataclasses.replace(spec, defect=option.defect)
         _check_defect(option.defect)
     issues = known_issues.load(ROOT / "suites" / "known_issues.toml")
     now = datetime.now(timezone.utc)

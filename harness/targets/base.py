@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from harness.errors import TargetUnavailable, UsageError
@@ -103,12 +103,12 @@ def locate(
         say(f"{error} Falling back to the target '{FALLBACK}'.")
         chosen = module(FALLBACK)
         found: TargetSpec = chosen.locate(None, clone=False, say=say)
-        spec = TargetSpec(found.name, note=f"fallback: {error}")
+        spec = replace(found, note=f"fallback: {error}")
     for patch in patches:
         if patch not in chosen.PATCHES:
             there = ", ".join(sorted(chosen.PATCHES)) or "none"
             raise UsageError(f"--patch {patch}: target {spec.name} has no such patch; there are: {there}")
-    return TargetSpec(spec.name, spec.path, spec.commit, spec.dirty, tuple(patches), None, spec.note)
+    return replace(spec, patches=tuple(patches))
 
 
 def load(spec: TargetSpec) -> Target:
