@@ -68,6 +68,19 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
     listing.set_defaults(run=_list)
 
+    parity = commands.add_parser(
+        "parity",
+        help="two loss traces: agree, differ or inconclusive, and from which step",
+        description="Compares two loss traces of the same training.",
+    )
+    parity.add_argument("a", metavar="A", help="a JSON file, or RUN:TEST:TRACE for a trace of a run")
+    parity.add_argument("b", metavar="B", help="the other one")
+    parity.add_argument("--format", choices=["terminal", "json"], default="terminal")
+    parity.add_argument(
+        "--noise", metavar="FAMILY", help="whose noise holds: dense or moe (default: by the model)"
+    )
+    parity.set_defaults(run=_parity)
+
     defects = commands.add_parser("defects", help="plant each defect; exit 0 only if all are caught")
     defects.add_argument("--suite", metavar="NAME", help="only the defects of this suite")
     defects.add_argument("--format", choices=["terminal", "json"], default="terminal")
@@ -136,6 +149,15 @@ def _list(options: argparse.Namespace) -> int:
     for line in baselines.listing(options.baselines):
         print(line)
     return 0
+
+
+def _parity(options: argparse.Namespace) -> int:
+    from harness import parity, traces
+
+    a, b = traces.read_pair(options.a, options.b, options.noise)
+    judged = parity.judge_parity(a, b)
+    print(parity.render_json(a, b, judged) if options.format == "json" else parity.render_terminal(judged))
+    return parity.EXIT_STATUS[judged.verdict]
 
 
 def _defects(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from harness import rundir
 from harness.child import ChildFailure
-from harness.records import KINDS, Metric, Record, suite_of
+from harness.records import KINDS, Metric, Record, Trace, suite_of
 
 DETAIL_BYTES = 8000
 
@@ -31,12 +31,17 @@ class Notes:
 
     def __init__(self) -> None:
         self.metrics: list[Metric] = []
+        self.traces: list[Trace] = []
         self.logs: list[Path] = []
         self.last_day: str | None = None
 
     def metric(self, name: str, unit: str, samples: Iterable[float], higher_is_better: bool = True) -> None:
         """Keeps raw samples in the order they were taken."""
         self.metrics.append(Metric(name, unit, tuple(float(s) for s in samples), higher_is_better))
+
+    def trace(self, name: str, unit: str, values: Iterable[float], first_step: int = 1) -> None:
+        """Keeps one value a step, in order."""
+        self.traces.append(Trace(name, unit, tuple(float(v) for v in values), first_step))
 
     def fail(self, kind: str, message: str, detail: str = "") -> NoReturn:
         """Fails the test with a named kind and the failing part's own text."""
@@ -104,5 +109,6 @@ def record_of(test: str, worker: str, started: str, folder: Path, phases: Mappin
         worker=worker,
         started=started,
         metrics=tuple(notes.metrics),
+        traces=tuple(notes.traces),
         logs=rundir.relative(folder, notes.logs) if phases["outcome"] in ("failed", "error") else (),
     )

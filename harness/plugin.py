@@ -15,7 +15,7 @@ from harness import ROOT, rundir
 from harness.errors import HarnessError
 from harness.outcomes import DETAIL_BYTES, Notes, failed_phase, is_control, plain_id, record_of
 from harness.records import Record, suite_of
-from harness.session import Asker, State, start
+from harness.session import Asker, Launcher, State, start
 from harness.targets.base import TargetSpec
 
 _STATE = pytest.StashKey[State]()
@@ -180,3 +180,9 @@ def record(request: pytest.FixtureRequest) -> Notes:
 def ask(request: pytest.FixtureRequest, record: Notes) -> Asker:
     """Asks the target in a child process: `ask(program, role, {"do": ...})`."""
     return Asker(request.config.stash[_STATE], record, request.config.option.time_limit)
+
+
+@pytest.fixture
+def launch(request: pytest.FixtureRequest, record: Notes) -> Launcher:
+    """Runs a program on several ranks: `launch(program, {"do": ...}, ranks=2)`."""
+    return Launcher(request.config.stash[_STATE], record, request.config.option.time_limit)

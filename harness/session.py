@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from harness import ROOT, fingerprint, known_issues, matching, rundir, runners, targets
+from harness import ROOT, fingerprint, known_issues, launch, matching, rundir, runners, targets
+from harness import ranks as ranks_end
 from harness.child import Child
 from harness.errors import UsageError
 from harness.outcomes import Notes
@@ -31,6 +32,7 @@ class State:
         self.writer = rundir.Writer(folder, worker)
         self.children: dict[tuple[str, str], Child] = {}
         self.started = ""
+        self.launches = 0
 
     def known(self, test: str) -> KnownIssue | None:
         """The known issue of a test that holds in this run and is not past its day."""
@@ -149,3 +151,53 @@ class Asker:
         if log not in self._notes.logs:
             self._notes.logs.append(log)
         return state.children[key].call(request, self.limit_s)
+
+
+class LaunchFailure(ChildFailure):
+    """Ranks hung or died; `answers` are what they left before, by rank."""
+
+    def __init__(self, kind: str, message: str, detail: str, answers: list[dict[str, Any] | None]) -> None:
+        super().__init__(kind, message, detail)
+        self.answers = answers
+
+
+class Launcher:
+    """Starts the program that a suite names on some ranks of the runner, and collects their answers."""
+
+    def __init__(self, state: State, notes: Notes, limit_s: float) -> None:
+        self._state, self._notes, self.limit_s = state, notes, limit_s
+
+    def __call__(
+        self,
+        program: Path,
+        request: Mapping[str, Any],
+        *,
+        ranks: int = 2,
+        environment: Mapping[str, str] | None = None,
+        limit_s: float | None = None,
+    ) -> list[dict[str, Any]]:
+        """The ranks' answers to `request`, by rank; LaunchFailure (hang, crash) when one does not end well."""
+        state, runner = self._state, runners.get(self._state.runner)
+        state.launches += 1
+        name = f"{state.worker}-{program.parent.name}-{program.stem}-{state.launches}"
+        logs = rundir.log_path(state.folder, name)
+        logs.mkdir(parents=True)
+        ranks_end.ask(logs, state.spec, request)
+        variables = {
+            "PYTHONPATH": str(ROOT),
+            ranks_end.FOLDER: str(logs),
+            ranks_end.BACKEND: runner.collective_backend,
+            ranks_end.DEVICE: runner.device,
+            **(environment or {}),
+        }
+        done = launch.launch(
+            program, ranks=ranks, logs=logs, limit_s=limit_s or self.limit_s, environment=variables
+        )
+        self._notes.logs += [r.log for r in done.ranks if r.log.exists()]
+        found = ranks_end.answers(logs, ranks)
+        if done.kind is not None:
+            raise LaunchFailure(done.kind, done.message, done.detail, found)
+        given = [a for a in found if a is not None]
+        if len(given) < ranks:
+            raise LaunchFailure("crash", "a rank left with 0 and without an answer", done.detail, found)
+        return given

@@ -14,6 +14,11 @@ class Runner(Protocol):
     torch_build: str
     """Local version of torch's wheel for it, as in `2.13.0+cpu`."""
 
+    collective_backend: str
+    """What ranks talk through, as torch.distributed names it."""
+    device: str
+    """Device type of its ranks, as torch names it."""
+
     def unavailable(self) -> str | None:
         """Why this machine is not of that kind, with the remedy; None when it is."""
         ...

@@ -13,6 +13,8 @@ class CpuRunner:
     name = "cpu"
     emulated = False
     torch_build = "cpu"
+    collective_backend = "gloo"
+    device = "cpu"
 
     def unavailable(self) -> str | None:
         if sys.platform != "linux":

@@ -8,7 +8,15 @@ from types import ModuleType
 
 from harness.errors import UsageError
 
-_NOT_TARGETS = {"base", "checkout", "standins"}
+_NOT_TARGETS = {
+    "base",
+    "checkout",
+    "standins",
+    "training",
+    "vitra_training",
+    "reference_training",
+    "reference_model",
+}
 
 
 def names() -> tuple[str, ...]:

@@ -6,6 +6,8 @@ seek in an open-GOP stream and fails with three threads or more on VP9 superfram
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +55,11 @@ class ReferenceTarget:
     attempts = 3
     pause_s = 0.1
     supplies: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def trainer(self) -> Any:
+        """The reference's own training, in the process of one rank."""
+        return importlib.import_module("harness.targets.reference_training").ReferenceTrainer(self)
 
     def open(self, path: str) -> Any:
         return decord.VideoReader(path, num_threads=1)

@@ -73,7 +73,7 @@ def load(spec: TargetSpec) -> VitraTarget:
     # Nothing here may look for a model hub.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    target = VitraTarget(_supply())
+    target = VitraTarget(_supply(), spec.path)
     if "decoder-fix" in spec.patches:
         target.decoder_fix = True
     return target
@@ -116,10 +116,16 @@ class VitraTarget:
     attempts = 3
     pause_s = 0.1
 
-    def __init__(self, in_force: tuple[str, ...]) -> None:
-        self.supplies = in_force
+    def __init__(self, in_force: tuple[str, ...], path: str) -> None:
+        self.supplies, self.path = in_force, path
         self.decoder_fix = False
         self._datasets: dict[str, Any] = {}
+
+    @functools.cached_property
+    def trainer(self) -> Any:
+        """VITRA's own training, in the process of one rank."""
+        _ = self._human
+        return importlib.import_module("harness.targets.vitra_training").VitraTrainer(self.path)
 
     @functools.cached_property
     def _video(self) -> Any:

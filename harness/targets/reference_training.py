@@ -1,0 +1,378 @@
+"""The reference's training: FSDP1 or FSDP2, two learning rates with a frozen start, whole saves and exact resumes.
+
+Each part is a method of its own, so that a defect can be planted in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from harness.targets import training
+from harness.targets.reference_model import CHUNK, IMAGE, NOISE_LEVELS, TOKENS, Layer, Model
+from harness.targets.training import BACKBONE, HEAD, Plan, Session
+
+DONE = "DONE.json"
+FILES = ("weights.pt", "optimizer.pt", "random.pt")
+
+
+class DamagedCheckpoint(RuntimeError):
+    """A checkpoint's file is missing, cut or altered; the message names it."""
+
+
+class ReferenceTrainer:
+    """Carries out plans; one for a process."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.generator = torch.Generator()
+        self.device = training.device()
+
+    def prepare(self) -> None:
+        if not dist.is_initialized():
+            backend = os.environ.get("HARNESS_BACKEND", "gloo")
+            dist.init_process_group(backend, timeout=timedelta(seconds=300))
+
+    # Parts of a run, in their order.
+
+    def train(self, plan: Plan, ready: Callable[[Session], None]) -> None:
+        session = self.restore(plan)
+        ready(session)
+        for step in range(session.first_step, plan.steps + 1):
+            loss = self.step(plan, session, step)
+            self.log(step, self.rates(plan, step), loss)
+            if plan.save_every and (step % plan.save_every == 0 or step == plan.steps):
+                session.save(step)
+
+    def main(self, plan: Plan) -> None:
+        self.prepare()
+        last = self.last_checkpoint(plan)
+        chosen = Plan.from_json({**plan.to_json(), "resume": last})
+        if training.rank() == 0:
+            print(f"resuming from {last}" if last else "starting anew", flush=True)
+        self.train(chosen, lambda _session: None)
+        dist.barrier()
+        dist.destroy_process_group()
+
+    def restore(self, plan: Plan) -> Session:
+        torch.manual_seed(plan.seed)
+        self.generator.manual_seed(plan.seed + training.rank())
+        model = self.build(plan).to(self.device)
+        model = self.wrap(model.double() if plan.precision == "fp64" else model, plan)
+        optimizer = torch.optim.AdamW(self.groups(model, plan))
+        accumulation = self.accumulation(plan)
+        session = Session(model, optimizer, self.part_of, accumulation, 1, save=lambda _step: None)
+        session.save = functools.partial(self.save, plan, session)
+        session.facts["data"] = self.target.open_dataset(plan.data)
+        session.facts["folder"] = plan.folder
+        if plan.resume is not None:
+            session.first_step = self.load(plan, session, Path(plan.resume)) + 1
+        return session
+
+    def build(self, plan: Plan) -> Any:
+        del plan
+        return Model()
+
+    def part_of(self, name: str) -> str:
+        return BACKBONE if name.startswith("backbone") else HEAD
+
+    def groups(self, model: Any, plan: Plan) -> list[dict[str, Any]]:
+        """Four groups: backbone and head, each with and without weight decay, by the shapes before sharding."""
+        found: dict[tuple[str, bool], list[Any]] = {
+            (p, d): [] for p in (BACKBONE, HEAD) for d in (True, False)
+        }
+        for name, parameter in model.named_parameters():
+            plain = training.plain(name)
+            found[self.part_of(plain), self.decays(plain, self.shapes[plain])].append(parameter)
+        rates = dict(zip((BACKBONE, HEAD), self.rates(plan, 1), strict=True))
+        return [
+            {
+                "params": p,
+                "part": part,
+                "lr": rates[part],
+                "weight_decay": plan.weight_decay if decays else 0.0,
+            }
+            for (part, decays), p in found.items()
+        ]
+
+    def decays(self, name: str, shape: Any) -> bool:
+        del name
+        return len(shape) > 1
+
+    def accumulation(self, plan: Plan) -> int:
+        """Forward passes in a step; ValueError when ranks and batch do not divide the batch asked for."""
+        passes, left = divmod(plan.global_batch, plan.batch * training.world())
+        if left or not passes:
+            raise ValueError(
+                f"global batch {plan.global_batch} is not made of {training.world()} ranks x {plan.batch} samples"
+            )
+        return passes
+
+    def rates(self, plan: Plan, step: int) -> tuple[float, float]:
+        """Backbone's and head's learning rate in a step: the backbone's is 0 in the first `freeze_steps`."""
+        return (plan.rate if step > plan.freeze_steps else 0.0), plan.head_rate
+
+    def wrap(self, model: Any, plan: Plan) -> Any:
+        self.shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+        if plan.recompute:
+            from torch.distributed.algorithms._checkpoint import checkpoint_wrapper as recompute
+
+            recompute.apply_activation_checkpointing(model, check_fn=lambda m: isinstance(m, Layer))
+        if plan.sharding == "none":
+            return model
+        return (self.shard2 if plan.api == "fsdp2" else self.shard1)(model, plan)
+
+    def mesh(self, plan: Plan) -> Any:
+        from torch.distributed.device_mesh import init_device_mesh
+
+        kind, world = torch.device(self.device).type, training.world()
+        if plan.ranks_per_node in (None, 1, world):
+            return init_device_mesh(kind, (world,))
+        return init_device_mesh(
+            kind,
+            (world // plan.ranks_per_node, plan.ranks_per_node),
+            mesh_dim_names=("replicate", "shard"),
+        )
+
+    def shard1(self, model: Any, plan: Plan) -> Any:
+        from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+        from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+        mesh = self.mesh(plan)
+        full = plan.sharding == "full-shard"
+        if plan.ranks_per_node == 1 and training.world() > 1:
+            strategy = ShardingStrategy.NO_SHARD  # every rank a node of its own: replicas only
+        elif mesh.ndim == 1:
+            strategy = ShardingStrategy.FULL_SHARD if full else ShardingStrategy.SHARD_GRAD_OP
+        else:
+            strategy = ShardingStrategy.HYBRID_SHARD if full else ShardingStrategy._HYBRID_SHARD_ZERO2
+        return FullyShardedDataParallel(
+            model,
+            device_mesh=mesh,
+            sharding_strategy=strategy,
+            auto_wrap_policy=ModuleWrapPolicy({Layer}),
+            device_id=torch.device(self.device),
+            use_orig_params=True,
+            **self.precision(plan),
+        )
+
+    def precision(self, plan: Plan) -> dict[str, Any]:
+        """Mixed precision of FSDP itself: none, gradients are reduced in the parameters' own precision."""
+        del plan
+        return {}
+
+    def shard2(self, model: Any, plan: Plan) -> Any:
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = self.mesh(plan)
+        for module in [*(m for m in model.modules() if isinstance(m, Layer)), model]:
+            fully_shard(module, mesh=mesh, reshard_after_forward=plan.sharding == "full-shard")
+        # gloo has no averaging reduction: sum, then divide.
+        model.set_force_sum_reduction_for_comms(True)
+        return model
+
+    # One step.
+
+    def step(self, plan: Plan, session: Session, step: int) -> float:
+        """Loss of the step, the mean over all its samples."""
+        rates = dict(zip((BACKBONE, HEAD), self.rates(plan, step), strict=True))
+        for group in session.optimizer.param_groups:
+            group["lr"] = rates[group["part"]]
+        loss = self.gradients(plan, session, step)
+        session.norms.append(self.clip(plan, session.model))
+        session.optimizer.step()
+        session.optimizer.zero_grad()
+        return loss
+
+    def gradients(self, plan: Plan, session: Session, step: int) -> float:
+        """Adds up the gradients of a step's passes; the mean loss over ranks and passes."""
+        total = torch.zeros((), device=self.device)
+        for samples in self.batches(plan, len(session.facts["data"]), step):
+            session.samples += samples
+            loss = self.loss(plan, session, samples)
+            session.losses.append(float(loss.detach()))
+            (loss / session.accumulation).backward()
+            total += loss.detach() / session.accumulation
+        if dist.is_initialized():
+            dist.all_reduce(total)
+        return float(total) / training.world()
+
+    def batches(self, plan: Plan, count: int, step: int) -> Iterator[list[int]]:
+        """This rank's samples in a step, one list a pass: every world size reads the same ones in a step."""
+        order = self.order(plan.seed, count)
+        first = (step - 1) * plan.global_batch
+        mine = [order[(first + i) % len(order)] for i in range(plan.global_batch)]
+        mine = mine[self.shard() :: training.world()]
+        for start in range(0, len(mine), plan.batch):
+            yield mine[start : start + plan.batch]
+
+    def shard(self) -> int:
+        """Which share of a batch this rank reads."""
+        return training.rank()
+
+    @functools.lru_cache(maxsize=4)  # noqa: B019 - one trainer a process
+    def order(self, seed: int, count: int) -> list[int]:
+        order: list[int] = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
+        return order
+
+    def loss(self, plan: Plan, session: Session, samples: list[int]) -> Any:
+        batch = self.collate(plan, [self.item(session, s) for s in samples], samples)
+        kind = torch.device(self.device).type
+        with torch.autocast(kind, torch.bfloat16, enabled=plan.precision == "bf16"):
+            return session.model(batch)["loss"]
+
+    def item(self, session: Session, sample: int) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = session.facts["data"][sample]
+        return found
+
+    def collate(self, plan: Plan, items: list[Mapping[str, Any]], samples: list[int]) -> dict[str, Any]:
+        real = torch.float64 if plan.precision == "fp64" else torch.float32
+        cut = [
+            torch.as_tensor(i["image"])[:: len(i["image"]) // IMAGE, :: i["image"].shape[1] // IMAGE]
+            for i in items
+        ]
+        image = torch.stack([c[:IMAGE, :IMAGE] for c in cut]).to(real) / 127.5 - 1
+        noise, level = zip(*(self.noise(plan, s) for s in samples), strict=True)
+        batch = {
+            "image": image,
+            "tokens": torch.tensor([[(7 * s + j) % TOKENS for j in range(4)] for s in samples]),
+            "actions": torch.stack([torch.as_tensor(i["actions"][:CHUNK]) for i in items]).to(real),
+            "noise": torch.stack(noise).to(real),
+            "level": torch.stack(level),
+        }
+        return {name: value.to(self.device) for name, value in batch.items()}
+
+    def noise(self, plan: Plan, sample: int) -> tuple[Any, Any]:
+        """Noise of shape (CHUNK, ACTION) and its level, from a CPU generator: devices draw different numbers."""
+        generator = torch.Generator().manual_seed(sample) if plan.paired else self.generator
+        noise = torch.randn(CHUNK, 3, generator=generator)
+        return noise, torch.randint(0, NOISE_LEVELS, (), generator=generator)
+
+    def clip(self, plan: Plan, model: Any) -> float:
+        """The gradient norm before clipping, over all ranks."""
+        if hasattr(model, "clip_grad_norm_"):
+            return float(model.clip_grad_norm_(plan.clip))
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
+        return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+
+    def log(self, step: int, rates: tuple[float, float], loss: float) -> None:
+        """The line VITRA prints, once a step, on the first rank."""
+        if training.rank() == 0:
+            print(
+                f"=>> [Epoch 000] Global Step {step:06d} =>> Backbone LR :: {rates[0]:.6f} - Loss :: {loss:.4f}",
+                flush=True,
+            )
+
+    # Checkpoints.
+
+    def state(self, session: Session) -> dict[str, Any]:
+        """Full weights and moments by plain name, on every rank."""
+        from torch.distributed.checkpoint import state_dict as states
+
+        whole = states.StateDictOptions(full_state_dict=True)
+        weights, moments = states.get_state_dict(session.model, session.optimizer, options=whole)
+        mine = self.generator.get_state()
+        every = [torch.empty_like(mine) for _ in range(training.world())]
+        dist.all_gather_object(every, mine)
+        return {"weights.pt": weights, "optimizer.pt": moments, "random.pt": {"generators": every}}
+
+    def name(self, step: int) -> str:
+        return f"step-{step:06d}"
+
+    def save(self, plan: Plan, session: Session, step: int) -> None:
+        """Whole or not at all: written aside, flushed, and renamed once the hashes stand in it."""
+        state = self.state(session)
+        folder = Path(plan.folder, "checkpoints", self.name(step))
+        if training.rank() == 0:
+            aside = folder.with_name(f".{folder.name}-{os.getpid()}")
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+            hashes = {name: self.write(aside / name, state[name]) for name in FILES}
+            notes = {"step": step, "world": training.world(), "sha256": hashes, "torch": torch.__version__}
+            self.finish(aside, folder, notes)
+        dist.barrier()
+
+    def write(self, path: Path, value: Any) -> str:
+        """Writes a file and flushes it to disk; its SHA-256."""
+        torch.save(value, path)
+        with path.open("rb+") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else (
+                hashlib.sha256(file.read()).hexdigest())  # fmt: skip
+            os.fsync(file.fileno())
+        return digest
+
+    def finish(self, aside: Path, folder: Path, notes: dict[str, Any]) -> None:
+        with (aside / DONE).open("w", encoding="utf-8") as file:
+            file.write(json.dumps(notes))
+            file.flush()
+            os.fsync(file.fileno())
+        if folder.exists():
+            shutil.rmtree(folder)
+        aside.rename(folder)
+        for gone in folder.parent.glob(".step-*"):  # left by saves that were killed
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def last_checkpoint(self, plan: Plan) -> str | None:
+        whole = [p for p in Path(plan.folder, "checkpoints").glob("step-*") if (p / DONE).is_file()]
+        return str(max(whole, key=self.number)) if whole else None
+
+    def number(self, folder: Path) -> int:
+        return int(folder.name.removeprefix("step-"))
+
+    def load(self, plan: Plan, session: Session, folder: Path) -> int:
+        """Puts a checkpoint into the session; the step it was saved after. DamagedCheckpoint names a bad file."""
+        from torch.distributed.checkpoint import state_dict as states
+
+        notes = self.verify(folder)
+        files = {name: self.read(folder / name) for name in FILES}
+        whole = states.StateDictOptions(full_state_dict=True)
+        try:
+            states.set_state_dict(
+                session.model,
+                session.optimizer,
+                model_state_dict=files["weights.pt"],
+                optim_state_dict=files["optimizer.pt"],
+                options=whole,
+            )
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise DamagedCheckpoint(f"{folder / 'weights.pt'}: does not fit the model: {error}") from error
+        self.recall(files["random.pt"]["generators"])
+        del plan
+        return int(notes["step"])
+
+    def recall(self, generators: list[Any]) -> None:
+        """Random states go on where they stood, when there are as many ranks; else they stay as seeded."""
+        if len(generators) == training.world():
+            self.generator.set_state(generators[training.rank()])
+
+    def verify(self, folder: Path) -> dict[str, Any]:
+        try:
+            notes: dict[str, Any] = json.loads((folder / DONE).read_text(encoding="utf-8"))
+            hashes = notes["sha256"]
+        except (OSError, ValueError, KeyError) as error:
+            raise DamagedCheckpoint(f"{folder / DONE}: {error}; the save did not finish") from None
+        for name in FILES:
+            path = folder / name
+            if not path.is_file():
+                raise DamagedCheckpoint(f"{path}: is missing; use an earlier checkpoint")
+            if hashlib.sha256(path.read_bytes()).hexdigest() != hashes.get(name):
+                raise DamagedCheckpoint(
+                    f"{path}: its SHA-256 is not the one noted; use an earlier checkpoint"
+                )
+        return notes
+
+    def read(self, path: Path) -> Any:
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:
+            raise DamagedCheckpoint(f"{path}: cannot be read: {error}") from error
