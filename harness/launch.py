@@ -17,52 +17,26 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from harness import rank_logs
-from harness.child import signal_name
 from harness.errors import UsageError
+from harness.launched import Ending, Launched, RankOutcome, conclude
 from harness.rank_watch import WatchedRank
+
+__all__ = ["MARKER", "Launched", "RankOutcome", "launch"]
 
 MARKER = "HARNESS_LAUNCH"
 """The environment variable that every process of a launch carries."""
 
 NOISE_LIMIT_BYTES = 256 << 20
-DETAIL_LIMIT = 8000
 _GRACE_S = 3.0
 _AFTER_FAILURE_S = 5.0
 _GIVE_UP_S = 20.0
 _POLL_S = 0.05
-_HEAD_START_S = 0.5
-_REPORTED = re.compile(r"rank\s*:\s*(\d+)[^\n]*\n\s*exitcode\s*:\s*(-?\d+)")
+_RECORDER = "flight-recorder-"
 _CLOSING = b"closing signal"
-
-
-@dataclass(frozen=True)
-class RankOutcome:
-    """How one rank ended, and what it left."""
-
-    rank: int
-    exit_status: int | None
-    signal: str | None
-    state: str
-    log: Path
-    tail: str
-    last_step: int | None
-    stack: str | None
-
-
-@dataclass(frozen=True)
-class Launched:
-    """How a launch ended: `kind` is None when every rank left with 0, else "crash" or "hang"."""
-
-    kind: str | None
-    message: str
-    first_failed: int | None
-    ranks: tuple[RankOutcome, ...]
-    duration_s: float
-    detail: str
 
 
 def launch(
@@ -100,15 +74,12 @@ class _Launch:
     def __init__(self, ranks: int, logs: Path, limit_s: float, say: Callable[[str], None] | None) -> None:
         self.logs, self.limit_s = logs, limit_s
         self.marker = uuid.uuid4().hex
-        self.torchrun_log = logs / "torchrun.log"
         self.ranks = [WatchedRank(logs, n) for n in range(ranks)]
         self.follower = rank_logs.Follower(self.ranks[0].log, say) if say else None
         self.keeper: subprocess.Popen[bytes] | None = None
+        self.descriptor: int | None = None
         self.began = time.monotonic()
-        self.ended: float | None = None
-        self.late = False
-        self.noisy: WatchedRank | None = None
-        self.remarks: list[str] = []
+        self.ending = Ending(torchrun_log=logs / "torchrun.log", noise_limit_bytes=NOISE_LIMIT_BYTES)
 
     def start(self, program: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         """Starts the keeper, which starts torchrun, which starts the ranks."""
@@ -119,7 +90,7 @@ class _Launch:
         torchrun = ["--standalone", "--nproc-per-node", str(len(self.ranks))]
         torchrun += ["--log-dir", str(self.logs / "torchrun")]  # else it leaves folders in /tmp
         given = {**_flight_recorder(self.logs), **os.environ, **environment, MARKER: self.marker}
-        with self.torchrun_log.open("wb") as log:
+        with self.ending.torchrun_log.open("wb") as log:
             self.keeper = subprocess.Popen(
                 [sys.executable, main, "--keep", *torchrun, main, str(self.logs), str(program), *arguments],
                 stdin=subprocess.PIPE,
@@ -128,54 +99,61 @@ class _Launch:
                 env=given,
                 start_new_session=True,
             )
+        with contextlib.suppress(OSError, AttributeError):  # without it, the end is seen a little later
+            self.descriptor = os.pidfd_open(self.keeper.pid)
 
     def watch(self) -> None:
         """Waits for the end of all; ends them itself at the time limit, and when one prints without end."""
         assert self.keeper is not None
         failed_at: float | None = None
         while self.keeper.poll() is None:
-            self._wait()
-            now = time.monotonic()
+            now = self._wait()
             if self.follower:
                 self.follower.follow()
-            if failed_at is None and self._one_failed():
-                failed_at = now
-            if self.noisy is None:
-                self.noisy = next((r for r in self.ranks if _size(r.log) > NOISE_LIMIT_BYTES), None)
-            if self.noisy:
+            noisy = next((r for r in self.ranks if _size(r.log) > NOISE_LIMIT_BYTES), None)
+            if noisy:
+                self.ending.noisy = noisy
+                self._note_the_late()
                 return
             if now - self.began > self.limit_s:
-                self._at_the_limit()
+                self.ending.late_s = self.limit_s
+                self._note_the_late()
+                self._collect_evidence([r for r in self.ranks if r.late == "running"])
+                self._ask_to_end()
                 return
+            if failed_at is None and self._one_failed():
+                failed_at = now
             if failed_at is not None and now - failed_at > _AFTER_FAILURE_S:
-                for rank in self.ranks:  # what ignores torchrun's SIGTERM, which would wait 30 s
+                for rank in self.ranks:  # what ignores torchrun's SIGTERM, for which it would wait 30 s
                     rank.kill()
+        self.ending.status = self.keeper.returncode
 
-    def _wait(self) -> None:
+    def _wait(self) -> float:
         poll = select.poll()
-        for rank in self.ranks:
-            if rank.descriptor is not None:
-                poll.register(rank.descriptor, select.POLLIN)
+        for descriptor in (self.descriptor, *(rank.descriptor for rank in self.ranks)):
+            if descriptor is not None:
+                poll.register(descriptor, select.POLLIN)
         poll.poll(_POLL_S * 1000)
         now = time.monotonic()
         for rank in self.ranks:
             rank.look(now)
+        return now
 
     def _one_failed(self) -> bool:
         if any(r.left and r.left[0] for r in self.ranks):
             return True
-        return _CLOSING in rank_logs.read_tail(self.torchrun_log).encode()
+        return _CLOSING in rank_logs.read_tail(self.ending.torchrun_log).encode()
 
-    def _at_the_limit(self) -> None:
-        self.late = True
+    def _note_the_late(self) -> None:
         for rank in self.ranks:
             if rank.alive():
                 rank.late = "stopped" if rank.state() in ("T", "t") else "running"
-        self._collect_evidence([r for r in self.ranks if r.late == "running"])
-        _signal_all(self.marker, signal.SIGTERM, but=self.keeper.pid if self.keeper else 0)
+
+    def _ask_to_end(self) -> None:
+        assert self.keeper is not None
+        _signal_all(self.marker, signal.SIGTERM, but=self.keeper.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            if self.keeper:
-                self.keeper.wait(_GRACE_S)
+            self.keeper.wait(_GRACE_S)
 
     def _collect_evidence(self, running: list[WatchedRank]) -> None:
         for rank in running:
@@ -198,8 +176,6 @@ class _Launch:
 
     def end(self) -> None:
         """Ends whatever is left, at once."""
-        for rank in self.ranks:
-            rank.look(time.monotonic())
         if self.keeper is not None:
             assert self.keeper.stdin is not None
             self.keeper.stdin.close()  # the keeper kills all that descends from it
@@ -207,18 +183,83 @@ class _Launch:
                 self.keeper.wait(_GIVE_UP_S)
             except subprocess.TimeoutExpired:
                 self.keeper.kill()
-                self.keeper.wait()
         end = time.monotonic() + _GIVE_UP_S
         while left := _signal_all(self.marker, signal.SIGKILL):
             if time.monotonic() > end:
-                self.remarks.append(f"process {left} did not end after SIGKILL")
+                self.ending.remarks.append(f"did not end after SIGKILL: processes {left}")
                 break
-            time.sleep(_POLL_S)
+            time.sleep(0.01)
+        if self.keeper is not None:
+            self.keeper.wait()
+        if self.descriptor is not None:
+            os.close(self.descriptor)
         for rank in self.ranks:
             rank.look(time.monotonic())
             rank.close()
-        self.ended = time.monotonic()
 
     def outcome(self) -> Launched:
         """What is known when all is over."""
-        raise NotImplementedError
+        if self.follower:
+            self.follower.follow(last=True)
+        dumps = sorted(p.name for p in self.logs.glob(f"{_RECORDER}*") if p.is_file())
+        if dumps:
+            self.ending.remarks.append(f"dumps of the flight recorder: {', '.join(dumps)}")
+        self.ending.duration_s = time.monotonic() - self.began
+        told = conclude(self.ranks, self.ending)
+        for rank in self.ranks:
+            rank.forget_notes()
+        shutil.rmtree(self.logs / "torchrun", ignore_errors=True)
+        return told
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _signal_all(marker: str, number: signal.Signals, but: int = 0) -> list[int]:
+    """Sends a signal to every living process of a launch; their pids."""
+    found = []
+    needle = f"{MARKER}={marker}".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        pid = int(path.parent.name)
+        with contextlib.suppress(OSError):
+            if pid != but and needle in path.read_bytes():  # a zombie's is empty
+                os.kill(pid, number)
+                found.append(pid)
+    return found
+
+
+def _flight_recorder(logs: Path) -> dict[str, str]:
+    """What makes torch record its collectives, and dump the record into the logs at a timeout or when asked."""
+    dump = str(logs / _RECORDER)
+    try:
+        renamed = [int(part) for part in version("torch").split(".")[:2]] >= [2, 9]
+    except (PackageNotFoundError, ValueError):
+        renamed = True
+    if renamed:  # it warns of the old names in every rank's log
+        names = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_FR_DUMP_TEMP_FILE": dump}
+    else:
+        names = {
+            "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",  # vendor-ok: torch has this name on every vendor
+            "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": dump,  # vendor-ok: torch has this name on every vendor
+        }
+    return {
+        **names,
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",  # vendor-ok: torch has this name on every vendor
+        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": dump,  # vendor-ok: torch has this name on every vendor
+    }
+
+
+def _ask_flight_recorder(logs: Path) -> bool:
+    """Asks every recorder that listens on a pipe for a dump; whether there is one."""
+    asked = False
+    for pipe in logs.glob(f"{_RECORDER}*.pipe"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            os.write(descriptor, b"1")
+            os.close(descriptor)
+            asked = True
+    return asked

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
@@ -36,8 +37,8 @@ FIRST_STEPS = 10
 MINIMUM_STEPS = 50
 """Fewer common steps never agree: a changed data order has been seen to show first at step 24."""
 
-_MOE = ("moe", "mixtral", "deepseek", "llama4", "gpt_oss", "gpt-oss")
-_DENSE = ("llama2", "llama3", "qwen2", "qwen3", "gemma", "gpt2")
+_MOE = re.compile(r"moe|mixtral|deepseek|llama4|gpt.oss|[-_]a\d+b")
+_DENSE = re.compile(r"llama2|llama3|qwen2|qwen3|gemma|gpt2")
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,7 @@ class Parity:
 def family_of(model: str | None) -> str | None:
     """`moe` or `dense` by the name of a model; None for one that is not known."""
     name = (model or "").lower()
-    if any(part in name for part in _MOE):
-        return "moe"
-    return "dense" if any(part in name for part in _DENSE) else None
+    return "moe" if _MOE.search(name) else "dense" if _DENSE.search(name) else None
 
 
 def judge_parity(a: Series, b: Series, *, envelopes: Envelopes | None = None) -> Parity:
@@ -127,10 +126,10 @@ def judge_parity(a: Series, b: Series, *, envelopes: Envelopes | None = None) ->
         for name, windows in ENVELOPES.items()
     }
     families = {s.family for s in (a, b) if s.family is not None}
+    if unheard := sorted(families - set(numbered)):
+        raise ValueError(f"family {unheard[0]!r}: none of {', '.join(ENVELOPES)}")
     if len(families) == 1:
         family = families.pop()
-        if family not in numbered:
-            raise ValueError(f"family {family!r}: none of {', '.join(ENVELOPES)}")
         return _judge(a, b, numbered[family], family, start)
     narrow = _judge(a, b, numbered["dense"], None, start)
     if narrow.verdict != "differ":
@@ -155,7 +154,7 @@ class _Steps:
 
 
 def _compare(a: Series, b: Series, envelopes: Envelopes) -> _Steps:
-    left, right = dict(zip(a.steps, a.values, strict=True)), dict(zip(b.steps, b.values, strict=True))
+    left, right = (dict(zip(s.steps, s.values, strict=True)) for s in (a, b))
     common = sorted(left.keys() & right.keys())
     rounding = a.resolution + b.resolution
     windows: list[Window] = []
@@ -166,8 +165,7 @@ def _compare(a: Series, b: Series, envelopes: Envelopes) -> _Steps:
     for first, last, tolerance, measured in _spans(envelopes, common):
         here = [s for s in common if first <= s <= last]
         found: dict[int, float] = {}
-        inside = True
-        added = 0.0
+        inside, added = True, 0.0
         for step in here:
             x, y = left[step], right[step]
             if not (math.isfinite(x) and math.isfinite(y)):
@@ -216,7 +214,8 @@ def _judge(a: Series, b: Series, envelopes: Envelopes, family: str | None, start
     if proven:
         step = min(proven)
         gate = "finite" if step in found.one_sided else "first" if step - start < FIRST_STEPS else "late"
-        return say("differ", gate, leaves[step])
+        starts = "" if a.steps[0] == b.steps[0] else f" ({_extent(a)}; {_extent(b)})"
+        return say("differ", gate, leaves[step] + starts)
     if found.no_number:
         return say("inconclusive", "finite", f"neither is finite at step {found.no_number[0]}")
     if leaves:
@@ -233,8 +232,8 @@ def _judge(a: Series, b: Series, envelopes: Envelopes, family: str | None, start
         if w.rounding > w.envelope:
             reason = f"printed to {w.rounding:.1e} in steps {w.label}, the envelope is {w.envelope:.1e}"
             return say("inconclusive", "rounding", reason)
-    reason = f"{len(found.common)} common steps inside the envelopes, largest relative difference "
-    return say("agree", None, f"{reason}{top.largest:.1e} at step {top.at_step}")
+    most = f"largest relative difference {top.largest:.1e} at step {top.at_step}"
+    return say("agree", None, f"{len(found.common)} common steps inside the envelopes, {most}")
 
 
 def _checked(envelopes: Envelopes) -> Envelopes:

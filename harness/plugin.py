@@ -34,6 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(name, ...): what a test needs prepared, for its suite")
+    config.addinivalue_line("markers", "targets(name, ...): the test exists for these targets only")
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
     _hypothesis_profile()
@@ -74,13 +76,23 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
-    """A suite's positive controls run with whatever part of it is selected."""
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    """A suite's positive controls run with whatever part of it is selected; tests for other targets do not exist."""
+    state = config.stash.get(_STATE, None)
+    if state is not None:
+        items[:] = [i for i in items if state.spec.name in _targets(i, state.spec.name)]
     controls = [i for i in items if is_control(i.nodeid)]
     yield
     chosen = {id(i) for i in items}
     suites = {suite_of(i.nodeid) for i in items}
     items[:0] = [c for c in controls if id(c) not in chosen and suite_of(c.nodeid) in suites]
+
+
+def _targets(item: pytest.Item, here: str) -> tuple[str, ...]:
+    marker = item.get_closest_marker("targets")
+    return (here,) if marker is None else marker.args
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 LOG_LIMIT_BYTES = 8 << 20
 TAIL_BYTES = 6000
 _STEP = re.compile(rb"(?:HARNESS-STEP|(?<![A-Za-z_])[Ss]tep)[ :=]+(\d{1,15})(?!\d)")
+_OWN_FRAME = re.compile(r"<frozen runpy>|\bharness/rank_main\.py\W+(line )?\d+")
 _BLOCK = 4 << 20
 _LINE = 256
 
@@ -58,12 +59,14 @@ def find_last_step(path: Path) -> int | None:
 
 
 def read_stack(path: Path, limit_bytes: int = 64 << 10) -> str | None:
-    """What a rank's fault handler wrote, the thread that took the signal first; None when it wrote nothing."""
+    """What a rank's fault handler wrote, without the harness's own frames, the main thread first; None when it wrote nothing."""
     try:
         with path.open("rb") as file:
-            text = file.read(limit_bytes).decode(errors="replace").strip()
+            lines = file.read(limit_bytes).decode(errors="replace").strip().splitlines()
     except OSError:
         return None
+    lines = [line[:_LINE] for line in lines if not _OWN_FRAME.search(line)]
+    text = "\n".join(lines)
     before, mark, current = text.partition("Current thread ")
     return "\n\n".join(part for part in (mark + current, before.strip()) if part) or None
 

@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 AGENT = "HARNESS_AGENT"
 """The environment variable that carries the pid of torchrun to its ranks."""
@@ -131,6 +132,14 @@ def run_rank(folder: Path, program: Path, arguments: list[str]) -> None:
     sys.argv = [str(program), *arguments]
     sys.path.insert(0, str(program.parent))
     status = 1
+    really_exit = os._exit
+
+    def exit_with_note(status: int) -> NoReturn:
+        if os.getpid() == pid:
+            _note(folder / f"{mine}.exit", status & 0xFF)
+        really_exit(status)
+
+    os._exit = exit_with_note
     try:
         runpy.run_path(str(program), run_name="__main__")
         status = 0

@@ -38,7 +38,7 @@ KINDS: Mapping[str, str] = {
     "replicas_differ": "ranks that must hold the same hold different values",
     "wrong_sum": "a collective gave another result than its inputs imply",
     "not_finite": "a loss, a gradient norm or a parameter is not finite",
-    "wrong_rate": "a learning rate, a weight decay or a freeze differs from what was configured",
+    "wrong_rate": "a learning rate, weight decay, clipping or freeze differs from what was configured",
     "wrong_batch": "another set of samples was trained on than was asked for",
     "checkpoint": "a checkpoint is missing, torn, stale, or not where it is due",
     "wrong_state": "what was loaded differs from what was saved",

@@ -15,7 +15,7 @@ import pytest
 
 from harness import ROOT, fingerprint, known_issues, launch, matching, rundir, runners, targets
 from harness import ranks as ranks_end
-from harness.child import Child
+from harness.child import Child, ChildFailure
 from harness.errors import UsageError
 from harness.outcomes import Notes
 from harness.records import Header, KnownIssue, Selection, TargetInfo
@@ -163,6 +163,8 @@ class LaunchFailure(ChildFailure):
 
 class Launcher:
     """Starts the program that a suite names on some ranks of the runner, and collects their answers."""
+
+    failure = LaunchFailure
 
     def __init__(self, state: State, notes: Notes, limit_s: float) -> None:
         self._state, self._notes, self.limit_s = state, notes, limit_s

@@ -38,6 +38,7 @@ PURE = (
     "harness.matching",
     "harness.verdicts",
     "harness.judge",
+    "harness.parity",
     "harness.reports",
 )
 IMPURE = {

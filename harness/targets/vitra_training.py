@@ -119,6 +119,8 @@ def variant(path: str, plan: Plan) -> dict[str, Any]:
         max_epochs=1000,
     )
     for key, value in plan.options.items():
+        if key == "trackers":
+            continue
         part, _, name = key.rpartition(".")
         (chosen[part] if part else chosen)[name] = value
     return chosen
@@ -201,6 +203,24 @@ def script(path: str) -> Any:
     return module
 
 
+class _SameMask:
+    """torch.nn.functional as VITRA's action model sees it in float64: the attention mask in the query's precision.
+
+    torch 2.13 on a CPU takes a float32 mask beside float64 queries without complaint and computes something else.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("torch.nn.functional"), name)
+
+    def scaled_dot_product_attention(
+        self, query: Any, key: Any, value: Any, attn_mask: Any = None, **rest: Any
+    ) -> Any:
+        import torch
+
+        mask = None if attn_mask is None else attn_mask.to(query.dtype)
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, **rest)
+
+
 class _Keep:
     """torch.distributed as the script sees it, which may not end the process group: more plans may follow."""
 
@@ -253,9 +273,14 @@ def _experiment(trainer: VitraTrainer, plan: Plan, ready: Callable[[Session], No
         swap(module, "get_vla_dataset_and_collator", materialized)
         swap(module, "dist", _Keep())
         swap(strategy, "run_training", trained)
+        if "trackers" in plan.options:
+            metrics = module.VLAMetrics
+            swap(module, "VLAMetrics", lambda _, **rest: metrics(plan.options["trackers"], **rest))
         swap(MultipleWeightedDataset, "__getitem__", _read(MultipleWeightedDataset.__getitem__, seen, plan))
         if plan.sharding == "none":
             swap(strategy, "run_setup", _unsharded(setup))
+        if plan.precision == "fp64":
+            swap(importlib.import_module("vitra.models.action_model.dit"), "F", _SameMask())
         if plan.paired:
             stack.enter_context(_paired(seen))
         module.experiment(variant(trainer.path, plan))
@@ -324,7 +349,7 @@ def _session(strategy: Any, metrics: Any, plan: Plan, seen: list[int]) -> Sessio
     session.facts = {
         "strategy": strategy,
         "folder": str(metrics.run_dir),
-        "main_ranks_say_world": importlib.import_module("vitra.training.fsdp").overwatch.world_size(),
+        "told_world": importlib.import_module("vitra.training.fsdp").overwatch.world_size(),
     }
     forward = strategy.vla.forward
 

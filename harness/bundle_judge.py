@@ -1,0 +1,200 @@
+"""What a bundle tells of the steps after its checkpoint, held against what this machine did; pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.parity import ENVELOPES, Envelopes, Series, judge_parity
+
+EXIT_STATUS: Mapping[str, int] = {
+    "agree": 0,
+    "differ": 1,
+    "inconclusive": 3,
+    "inputs_differ": 3,
+    "incomparable": 3,
+}
+LOSS_BF16 = 2.0**-8
+"""Greatest relative difference of a bf16 loss: one unit in the last place of bf16 (facts on vendors: u = 2^-8)."""
+NORM = {"fp32": 1e-3, "bf16": 5e-2}
+"""Greatest relative difference of a gradient norm, by precision. PLACEHOLDER"""
+NUMBERS = 1e-5
+"""Greatest relative difference of an item's numbers: poses go through other libraries' sines elsewhere."""
+
+
+def judge_bundle(
+    packed: Mapping[str, Any],
+    here: Mapping[str, Any],
+    loaded: Sequence[str],
+    *,
+    precision: str,
+    exact: bool,
+) -> dict[str, Any]:
+    """The verdict on two sides' `trace` and `inputs`; `loaded` says what the loaded state lacks of the bundle's.
+
+    What comes first decides: the state, the order of samples, the inputs, the steps. `exact` demands equal bits.
+    """
+    steps = _steps(packed["trace"], here["trace"])
+    other = [s for s, i in packed["inputs"].items() if not _same_input(i, here["inputs"].get(s))]
+    told = {"loaded": list(loaded), "inputs": {"compared": len(packed["inputs"]), "differ": other}}
+
+    def say(verdict: str, reason: str, step: int | None = None) -> dict[str, Any]:
+        status = EXIT_STATUS[verdict]
+        return {
+            "verdict": verdict,
+            "reason": reason,
+            "exit_status": status,
+            "step": step,
+            "steps": steps,
+            **told,
+        }
+
+    if loaded:
+        more = f" and {len(loaded) - 1} more" if len(loaded) > 1 else ""
+        return say("differ", f"what was loaded is not what the bundle holds: {loaded[0]}{more}")
+    if len(packed["trace"]) != len(here["trace"]) or not steps:
+        return say(
+            "inconclusive", f"{len(packed['trace'])} steps there, {len(here['trace'])} here: nothing to hold"
+        )
+    for there, now in zip(packed["trace"], here["trace"], strict=True):
+        if there["step"] != now["step"] or there["samples"] != now["samples"]:
+            return say(
+                "differ", f"step {there['step']} reads other samples: the order of data", there["step"]
+            )
+    if other:
+        what = "picture" if _picture(packed, here, other[0]) else "numbers"
+        return say(
+            "inputs_differ",
+            f"{what} of sample {other[0]}{f' and {len(other) - 1} more samples' if len(other) > 1 else ''} "
+            "differ before training: the decoder or the data path, not the training",
+        )
+    if exact:
+        for row in steps:
+            if not row["bits"]:
+                return say(
+                    "differ",
+                    f"step {row['step']} is not bit for bit as packed, on the same kind of machine",
+                    row["step"],
+                )
+        return say("agree", f"{len(steps)} steps bit for bit as packed")
+    envelopes = _envelopes(precision, steps[0]["step"], len(steps))
+    numbers = tuple(row["step"] for row in steps)
+    series = [
+        Series(n, numbers, tuple(s["loss"] for s in side["trace"]))
+        for n, side in (("packed", packed), ("here", here))
+    ]
+    parity = judge_parity(series[0], series[1], envelopes=envelopes)
+    if parity.verdict != "agree":
+        return say(parity.verdict, f"loss: {parity.reason}", parity.first_step)
+    for row in steps:
+        if row["norm_difference"] is not None and not row["norm_difference"] <= NORM[precision]:
+            reason = f"gradient norm: relative difference {row['norm_difference']:.1e} at step {row['step']}"
+            return say("differ", f"{reason}, the envelope is {NORM[precision]:.1e}", row["step"])
+    return say("agree", parity.reason)
+
+
+def _picture(packed: Mapping[str, Any], here: Mapping[str, Any], sample: str) -> bool:
+    there, now = packed["inputs"][sample], here["inputs"].get(sample) or {}
+    return bool(there["picture"] != now.get("picture"))
+
+
+def _same_input(there: Mapping[str, Any], now: Mapping[str, Any] | None) -> bool:
+    if now is None or there["picture"] != now["picture"]:
+        return False
+    return math.isclose(there["numbers"], now["numbers"], rel_tol=NUMBERS)
+
+
+def _envelopes(precision: str, first: int, count: int) -> Envelopes:
+    """By step number. Both sides start from equal bits, so the noise is that of a training's first steps."""
+    if precision == "bf16":
+        return {(first, first + count - 1): LOSS_BF16}
+    return {
+        (a + first - 1, min(b, count) + first - 1): t
+        for (a, b), t in ENVELOPES["dense"].items()
+        if a <= count
+    }
+
+
+def _steps(there: Sequence[Mapping[str, Any]], here: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "step": a["step"],
+            "loss_packed": a["loss"],
+            "loss_here": b["loss"],
+            "loss_difference": _relative(a["loss"], b["loss"]),
+            "norm_packed": a["norm"],
+            "norm_here": b["norm"],
+            "norm_difference": _relative(a["norm"], b["norm"]),
+            "bits": all(a[k] == b[k] for k in ("weights", "loss", "norm")),
+        }
+        for a, b in zip(there, here, strict=False)
+    ]
+
+
+def _relative(a: float | None, b: float | None) -> float | None:
+    if a is None or b is None:
+        return None
+    scale = max(abs(a), abs(b))
+    return abs(a - b) / scale if scale else 0.0
+
+
+def render_json(told: Mapping[str, Any]) -> str:
+    """One JSON object; keys are added in later versions, never removed or given another meaning."""
+    return json.dumps(_finite({"checkpoint_verify": 1, **told}), indent=1, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def render_terminal(told: Mapping[str, Any]) -> str:
+    """The verdict and why on the first line, both sides, then a table by step."""
+    lines = [f"{told['verdict'].replace('_', ' ').upper()}: {told['reason']}", ""]
+    for word, side in (("packed", told["packed"]), ("here", told["here"])):
+        if side is not None:
+            commit = f" {side['commit'][:7]}" if side["commit"] else ""
+            emulated = " EMULATED" if side["emulated"] else ""
+            lines.append(
+                f"{word:8}{side['target']}{commit}, {side['runner']} {side['device_arch']}{emulated}, "
+                f"{side['world']} ranks, torch {side['torch']}, {side['precision']}, {side['api']}"
+            )
+    if told["loaded"] is not None:
+        count = len(told["loaded"])
+        lines.append(
+            f"state   {f'{count} tensors differ' if count else 'bit for bit as packed'} after loading"
+        )
+        lines += [f"        {line}" for line in told["loaded"][:10]]
+    if told["inputs"] is not None:
+        differ = len(told["inputs"]["differ"])
+        lines.append(
+            f"inputs  {told['inputs']['compared'] - differ} of {told['inputs']['compared']} as packed"
+        )
+    if told["steps"]:
+        lines += ["", f"{'step':>5} {'loss packed':>13} {'loss here':>13} {'rel':>8} "
+                  f"{'norm packed':>13} {'norm here':>13} {'rel':>8}  weights"]  # fmt: skip
+        lines += [_row(row) for row in told["steps"]]
+    lines += ["", *(f"note: {note}" for note in told["notes"])] if told["notes"] else []
+    return "\n".join(lines)
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    def number(value: float | None, width: int, form: str) -> str:
+        return f"{'-' if value is None else format(value, form):>{width}}"
+
+    cells = [
+        f"{row['step']:>5}",
+        number(row["loss_packed"], 13, ".8g"),
+        number(row["loss_here"], 13, ".8g"),
+        number(row["loss_difference"], 8, ".1e"),
+        number(row["norm_packed"], 13, ".8g"),
+        number(row["norm_here"], 13, ".8g"),
+        number(row["norm_difference"], 8, ".1e"),
+        "same bits" if row["bits"] else "other bits",
+    ]
+    return " ".join(cells[:-1]) + f"  {cells[-1]}"
