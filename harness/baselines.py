@@ -11,8 +11,8 @@ from typing import Any
 
 from harness.errors import BaselineError
 from harness.judge import median, provenance_of
-from harness.records import SCHEMA, Header, Run, differing
-from harness.verdicts import Baseline, BaselineMetric, Judgement
+from harness.records import SCHEMA, Header, Run, Trace, differing, to_json, trace_from_json
+from harness.verdicts import AcceptedTraces, Baseline, BaselineMetric, Judgement
 
 _PLACEHOLDERS = {"todo", "tbd", "placeholder", "none", "reason", "text", "because"}
 _SETTLED = re.compile(r"incomparable with .*|\d+ missing", re.DOTALL)
@@ -53,6 +53,22 @@ def find(folder: Path, header: Header) -> tuple[Baseline | None, Mapping[str, tu
         reasons = dict.fromkeys(baseline.reason for baseline in comparable.values())
         return Baseline(here, tests, metrics, tuple(runs.values()), "; ".join(reasons)), nearest
     return None, nearest
+
+
+def find_others(folder: Path, header: Header) -> tuple[AcceptedTraces, ...]:
+    """The traces accepted on other runners, device architectures or counts for the run's suites, by runner key."""
+    found: dict[str, dict[str, Trace]] = {}
+    for path in sorted(folder.glob("*/*.json")):
+        target, _, suite = path.stem.partition(".")
+        if target != header.target.name or suite not in header.selection.suites:
+            continue
+        if path.parent.name == header.runner.key:
+            continue
+        baseline = _read(path)
+        differences = differing(header.comparability, baseline.key)
+        if not set(differences) - {"runner", "device architecture", "device count"}:
+            found.setdefault(path.parent.name, {}).update(baseline.traces)
+    return tuple(AcceptedTraces(key, traces) for key, traces in found.items())
 
 
 def accept(folder: Path, judged: Sequence[tuple[Run, Judgement]], reason: str) -> list[Path]:
@@ -115,12 +131,16 @@ def _refuse(run: Run, judgement: Judgement) -> None:
 def _content(runs: Sequence[Run], suite: str, reason: str) -> dict[str, Any]:
     tests: dict[str, str] = {}
     metrics: dict[str, dict[str, Any]] = {}
+    traces: dict[str, Any] = {}
     for run in runs:
         for record in run.by_test().values():
             if record.suite != suite:
                 continue
             old = tests.get(record.test, record.outcome)
             tests[record.test] = max(old, record.outcome, key=_WORST.__getitem__)
+            for trace in record.traces:
+                if trace.noise is not None:  # of several runs the last: traces are held against an envelope
+                    traces[f"{record.test}::{trace.name}"] = to_json(trace)
             for metric in record.metrics:
                 value = median(metric)
                 if value is None:
@@ -137,6 +157,7 @@ def _content(runs: Sequence[Run], suite: str, reason: str) -> dict[str, Any]:
         "provenance": [provenance_of(run.header) for run in runs],
         "tests": tests,
         "metrics": metrics,
+        "traces": traces,
     }
 
 
@@ -147,7 +168,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
         lines.append(f" {json.dumps(name)}: {json.dumps(content[name], sort_keys=True)}")
     rows = ",\n".join(f"  {json.dumps(p, sort_keys=True)}" for p in content["provenance"])
     lines.append(f' "provenance": [\n{rows}\n ]')
-    for name in ("tests", "metrics"):
+    for name in ("tests", "metrics", "traces"):
         pairs = sorted(content[name].items())
         rows = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, sort_keys=True)}" for k, v in pairs)
         lines.append(f' "{name}": {{\n{rows}\n }}')
@@ -186,7 +207,9 @@ def _read(path: Path) -> Baseline:
             raise BaselineError(
                 f"{path}: outcome {odd[0]!r} is none of {', '.join(_WORST)}; restore it from git"
             )
-        return Baseline(key, tests, metrics, tuple(dict(p) for p in data["provenance"]), str(data["reason"]))
+        traces = {str(k): trace_from_json(v) for k, v in data.get("traces", {}).items()}
+        provenance = tuple(dict(p) for p in data["provenance"])
+        return Baseline(key, tests, metrics, provenance, str(data["reason"]), traces)
     except json.JSONDecodeError as error:
         raise BaselineError(f"{path}: line {error.lineno}: {error.msg}; restore the file from git") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import math
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from harness import ROOT, __version__, bundle_files, fingerprint, launch, ranks, runners, targets
-from harness.bundle_judge import judge_bundle
+from harness.bundle_judge import differing, judge_bundle, merge, short, unanswered
 from harness.errors import HarnessError, UsageError
 from harness.runners.base import Runner
 from harness.targets import base
@@ -126,9 +125,9 @@ def verify(
             words = {True: "emulated", False: "measured"}
             there, here = words[bool(manifest["runner"]["emulated"])], words[machine.emulated]
             shutil.rmtree(work)
-            return _incomparable(f"packed on an {there} machine, this one is {here}", manifest)
+            return unanswered("incomparable", f"packed on an {there} machine, this one is {here}", manifest)
         bundle_files.check_plain(work / "data")
-        notes = json.loads((work / TRACE).read_text(encoding="utf-8"))
+        packed = json.loads((work / TRACE).read_text(encoding="utf-8"))
         plan = _plan(bundle, manifest)
         machine = _machine(runner)
         world = _world(machine, world, manifest["world"])
@@ -150,31 +149,26 @@ def verify(
     request = {"do": "verify", "plan": plan.to_json(), "state": str(work)}
     answers = _launch(spec, machine, world, request, work)
     shutil.rmtree(work, ignore_errors=True)
-    here = {**_here(machine, spec, answers[0], world), "plan": plan.to_json()}
-    differing = list(_differing(manifest, here))
+    for error in (a["not_loaded"] for a in answers if "not_loaded" in a):
+        return unanswered(
+            "not_loaded",
+            f"{name} raised on {world} ranks while it loaded what {manifest['world']} saved: {error}",
+            manifest,
+        )
+    side = {**_here(machine, spec, answers[0], world), "plan": plan.to_json()}
+    notes = list(differing(manifest, side))
     found = {
         "trace": merge(answers, "trace"),
         "inputs": {k: v for a in answers for k, v in a["inputs"].items()},
     }
     told = judge_bundle(
-        notes,
+        packed,
         found,
         answers[0]["loaded"],
         precision=plan.precision,
-        exact=manifest["resumes"]["exact"] and not differing,
+        exact=manifest["resumes"]["exact"] and not notes,
     )
-    return {**told, "notes": differing, "packed": _short(manifest), "here": _short(here)}
-
-
-def merge(answers: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
-    """The ranks' steps as one: mean loss, all samples."""
-    merged = []
-    for steps in zip(*(a[key] for a in answers), strict=True):
-        losses = [s["loss"] for s in steps]
-        mean = math.fsum(losses) / len(losses) if all(map(math.isfinite, losses)) else math.nan
-        samples = sorted(n for s in steps for n in s["samples"])
-        merged.append({**steps[0], "loss": mean, "samples": samples})
-    return merged
+    return {**told, "notes": notes, "packed": short(manifest), "here": short(side)}
 
 
 def _machine(name: str) -> Runner:
@@ -251,6 +245,8 @@ def _launch(
         shutil.rmtree(work, ignore_errors=True)
         raise
     answers = [a for a in ranks.answers(logs, world) if a is not None]
+    if any("not_loaded" in a for a in answers):
+        return answers
     if done.kind is not None or len(answers) < world:
         raise NoAnswer(f"no verdict: {done.kind or 'crash'}: {done.detail}")
     return answers
@@ -264,7 +260,7 @@ def _here(runner: Runner, spec: TargetSpec, answer: Mapping[str, Any], world: in
             "name": spec.name,
             "commit": spec.commit,
             "dirty": spec.dirty,
-            "supplies": list(targets.module(spec.name).supplies()),
+            "supplies": answer["supplies"],
         },
         "runner": vars(fingerprint.collect_runner(runner)),
         "world": world,
@@ -272,59 +268,4 @@ def _here(runner: Runner, spec: TargetSpec, answer: Mapping[str, Any], world: in
         "software": {**fingerprint.collect_software(), "torch": answer["torch"]},
         "vendor": answer["vendor"],
         "threads": answer["threads"],
-    }
-
-
-def _differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> Any:
-    """What differs between two sides and may decide bits, in words; empty where equal bits are to be had."""
-    yield from (
-        f"{what}: {a} there, {b} here"
-        for what, a, b in (
-            *((k.replace("_", " "), there["runner"][k], here["runner"][k]) for k in ("name", "device_arch")),
-            ("processor", there["machine"]["processor"], here["machine"]["processor"]),
-            ("ranks", there["world"], here["world"]),
-            ("threads", there.get("threads"), here["threads"]),
-            ("sharding", there["plan"]["api"], here["plan"]["api"]),
-            *(
-                (f"target {k}", there["target"][k], here["target"][k])
-                for k in ("commit", "dirty", "supplies")
-            ),
-            ("harness commit", there["harness"]["commit"], here["harness"]["commit"]),
-            *(
-                (k, there["software"].get(k), here["software"].get(k))
-                for k in sorted({*there["software"], *here["software"]})
-            ),
-            *((k, v, here["vendor"].get(k)) for k, v in there["vendor"].items()),
-        )
-        if a != b
-    )
-
-
-def _short(side: Mapping[str, Any]) -> dict[str, Any]:
-    target, runner = side["target"], side["runner"]
-    return {
-        "target": target["name"],
-        "commit": target["commit"],
-        "runner": runner["name"],
-        "device_arch": runner["device_arch"],
-        "emulated": runner["emulated"],
-        "world": side["world"],
-        "torch": side["software"].get("torch"),
-        "precision": side["plan"]["precision"],
-        "api": side["plan"]["api"],
-    }
-
-
-def _incomparable(reason: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "verdict": "incomparable",
-        "reason": reason,
-        "exit_status": 3,
-        "step": None,
-        "steps": [],
-        "loaded": None,
-        "inputs": None,
-        "notes": [],
-        "packed": _short(manifest),
-        "here": None,
     }

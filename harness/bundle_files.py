@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import pickle
 import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -21,7 +23,15 @@ from harness.errors import HarnessError, UsageError
 SCHEMA = 1
 MANIFEST = "manifest.json"
 _PIECE = 1 << 20
-_NEEDED = ("target", "runner", "world", "plan", "steps", "next", "checkpoint", "files", "software", "resumes")
+FILES = ("weights.pt", "moments.pt", "trace.json")
+_FORM: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("target.name", "runner.name", "runner.device_arch", "checkpoint", "plan.api"), str),
+    **dict.fromkeys(("target.commit", "machine.processor", "harness.commit"), (str, type(None))),
+    **dict.fromkeys(("files", "plan", "software", "vendor"), dict),
+    **dict.fromkeys(("world", "steps", "next"), int),
+    **dict.fromkeys(("runner.emulated", "resumes.exact"), bool),
+}
+"""What a manifest must hold, and of which type."""
 
 
 class BundleError(HarnessError):
@@ -64,7 +74,7 @@ def seal(folder: Path, bundle: Path, manifest: Mapping[str, Any]) -> None:
         os.fsync(out.fileno())
     check_free(bundle)
     if bundle.suffix == ".tar":
-        packed = folder.with_name(f"{folder.name}.tar")
+        packed = bundle.absolute().with_name(f".{bundle.name}-{os.getpid()}.part")
         try:
             with packed.open("wb") as raw:
                 with tarfile.open(fileobj=raw, mode="w") as tar:
@@ -113,8 +123,12 @@ def read(bundle: Path, into: Path | None = None) -> dict[str, Any]:
     with _opened(bundle) as entries:
         if MANIFEST not in entries:
             raise BundleError(f"{bundle}: {MANIFEST} is missing; name a bundle that is whole")
-        with entries[MANIFEST]() as file:
-            manifest = _parsed(bundle, file.read())
+        try:
+            with entries[MANIFEST]() as file:
+                data = file.read()
+        except (OSError, tarfile.TarError) as error:
+            raise BundleError(f"{bundle}: {MANIFEST} cannot be read ({error}); copy it again") from None
+        manifest = _parsed(bundle, data)
         files = manifest["files"]
         for name in sorted(entries.keys() - files.keys() - {MANIFEST}):
             raise BundleError(f"{bundle}: {name} is not among the files of {MANIFEST}; pack it again")
@@ -146,22 +160,36 @@ def _take(bundle: Path, name: str, entry: Any, noted: Mapping[str, Any], into: P
 
 def _parsed(bundle: Path, data: bytes) -> dict[str, Any]:
     try:
-        manifest = json.loads(data)
+        manifest: dict[str, Any] = json.loads(data)
         schema = manifest["bundle"]
     except (ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"{bundle}: {MANIFEST} cannot be read ({error!r}); copy the bundle again") from None
+        raise BundleError(f"{bundle}: {MANIFEST} cannot be read ({error!r}); copy it again") from None
     if schema != SCHEMA:
         raise BundleError(
             f"{bundle}: {MANIFEST} has schema {schema}, this harness reads {SCHEMA}; use the one that packed it"
         )
-    if lacks := [key for key in _NEEDED if key not in manifest]:
-        raise BundleError(f"{bundle}: {MANIFEST} lacks {', '.join(lacks)}; copy the bundle again")
-    for name in manifest["files"]:
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or path.as_posix() != name:
-            raise BundleError(f"{bundle}: {MANIFEST} names {name!r}, which is no file of a bundle")
-    found: dict[str, Any] = manifest
-    return found
+    try:
+        for key, kind in _FORM.items():
+            value: Any = manifest
+            for part in key.split("."):
+                value = value[part]
+            if not isinstance(value, kind):
+                raise TypeError(f"{key} is {value!r}")
+        files = manifest["files"]
+        needed = [*FILES, *(f"{folder}/" for folder in ("data", manifest["checkpoint"]))]
+        if lacks := [
+            n for n in needed if not any(f == n or (n[-1] == "/" and f.startswith(n)) for f in files)
+        ]:
+            raise KeyError(lacks[0])
+        for name, noted in files.items():
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts or path.as_posix() != name:
+                raise ValueError(f"{name!r} is no file of a bundle")
+            if not (isinstance(noted["bytes"], int) and isinstance(noted["sha256"], str)):
+                raise TypeError(f"{name}: {noted!r}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise BundleError(f"{bundle}: {MANIFEST} is not in order ({error!r}); copy it again") from None
+    return manifest
 
 
 @contextlib.contextmanager
@@ -199,6 +227,13 @@ _PLAIN = {
 }
 
 
+_FOREIGN = (
+    *(pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, EOFError, OSError),
+    *(AttributeError, ImportError, IndexError, KeyError, TypeError, ValueError),
+)
+"""What an unpickler raises on foreign bytes."""
+
+
 class _PlainOnly(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _PLAIN:
@@ -216,13 +251,12 @@ def check_plain(folder: Path) -> None:
                         _check_array(archive.read(member))
             else:
                 _check_array(path.read_bytes())
-        except Exception as error:  # whatever an unpickler raises on foreign bytes
+        except _FOREIGN as error:
             raise BundleError(f"{path.name}: holds more than plain arrays ({error}); do not use it") from None
 
 
 def _check_array(data: bytes) -> None:
-    from numpy.lib import format as npy
-
+    npy: Any = importlib.import_module("numpy.lib.format")
     file = io.BytesIO(data)
     version = npy.read_magic(file)
     header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0

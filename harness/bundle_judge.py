@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.parity import ENVELOPES, Envelopes, Series, judge_parity
@@ -15,6 +15,7 @@ EXIT_STATUS: Mapping[str, int] = {
     "inconclusive": 3,
     "inputs_differ": 3,
     "incomparable": 3,
+    "not_loaded": 3,
 }
 LOSS_BF16 = 2.0**-8
 """Greatest relative difference of a bf16 loss: one unit in the last place of bf16 (facts on vendors: u = 2^-8)."""
@@ -22,6 +23,42 @@ NORM = {"fp32": 1e-3, "bf16": 5e-2}
 """Greatest relative difference of a gradient norm, by precision. PLACEHOLDER"""
 NUMBERS = 1e-5
 """Greatest relative difference of an item's numbers: poses go through other libraries' sines elsewhere."""
+
+
+def merge(answers: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
+    """The ranks' steps as one: mean loss, all samples."""
+    merged = []
+    for steps in zip(*(a[key] for a in answers), strict=True):
+        losses = [s["loss"] for s in steps]
+        mean = math.fsum(losses) / len(losses) if all(map(math.isfinite, losses)) else math.nan
+        samples = sorted(n for s in steps for n in s["samples"])
+        merged.append({**steps[0], "loss": mean, "samples": samples})
+    return merged
+
+
+def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    """What differs between two sides and may decide bits, in words; empty where equal bits are to be had."""
+    yield from (
+        f"{what}: {a} there, {b} here"
+        for what, a, b in (
+            *((k.replace("_", " "), there["runner"][k], here["runner"][k]) for k in ("name", "device_arch")),
+            ("processor", there["machine"]["processor"], here["machine"]["processor"]),
+            ("ranks", there["world"], here["world"]),
+            ("threads", there.get("threads"), here["threads"]),
+            ("sharding", there["plan"]["api"], here["plan"]["api"]),
+            *(
+                (f"target {k}", there["target"][k], here["target"][k])
+                for k in ("commit", "dirty", "supplies")
+            ),
+            ("harness commit", there["harness"]["commit"], here["harness"]["commit"]),
+            *(
+                (k, there["software"].get(k), here["software"].get(k))
+                for k in sorted({*there["software"], *here["software"]})
+            ),
+            *((k, v, here["vendor"].get(k)) for k, v in there["vendor"].items()),
+        )
+        if a != b
+    )
 
 
 def judge_bundle(
@@ -138,6 +175,38 @@ def _relative(a: float | None, b: float | None) -> float | None:
         return None
     scale = max(abs(a), abs(b))
     return abs(a - b) / scale if scale else 0.0
+
+
+def short(side: Mapping[str, Any]) -> dict[str, Any]:
+    """A side in what a reader must know of it."""
+    target, runner = side["target"], side["runner"]
+    return {
+        "target": target["name"],
+        "commit": target["commit"],
+        "runner": runner["name"],
+        "device_arch": runner["device_arch"],
+        "emulated": runner["emulated"],
+        "world": side["world"],
+        "torch": side["software"].get("torch"),
+        "precision": side["plan"]["precision"],
+        "api": side["plan"]["api"],
+    }
+
+
+def unanswered(verdict: str, reason: str, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What verify tells where no step was made."""
+    return {
+        "verdict": verdict,
+        "reason": reason,
+        "exit_status": EXIT_STATUS[verdict],
+        "step": None,
+        "steps": [],
+        "loaded": None,
+        "inputs": None,
+        "notes": [],
+        "packed": short(manifest),
+        "here": None,
+    }
 
 
 def render_json(told: Mapping[str, Any]) -> str:

@@ -128,7 +128,8 @@ def _judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement]:
     baseline, incomparable = baselines.find(baselines_folder, run.header)
     # The day of the run, not of the report: a report made again later says the same.
     today = datetime.fromisoformat(run.header.started).date()
-    return run, judge(run, baseline, today=today, incomparable=incomparable)
+    others = baselines.find_others(baselines_folder, run.header)
+    return run, judge(run, baseline, today=today, incomparable=incomparable, others=others)
 
 
 def _report(options: argparse.Namespace) -> int:

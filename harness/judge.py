@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, Literal
 
+from harness.crossing import judge_crossings
 from harness.matching import expired, holds_until, matching
 from harness.records import Header, KnownIssue, Metric, Record, Run, suite_of
 from harness.verdicts import (
     ORDER,
     RED,
     VERDICTS,
+    AcceptedTraces,
     Baseline,
+    Crossing,
     Judgement,
     MetricVerdict,
     SuiteVerdict,
@@ -30,18 +33,42 @@ def judge(
     *,
     today: date,
     incomparable: Mapping[str, tuple[str, str]] | None = None,
+    others: Sequence[AcceptedTraces] = (),
 ) -> Judgement:
-    """The verdict on a run, as of `today`. `incomparable`: baselines exist, but differ under these names."""
+    """The verdict on a run, as of `today`. `incomparable`: baselines exist, but differ under these names.
+    `others`: traces accepted on other runners."""
     tests = _judge_tests(run, baseline, today)
     suites = tuple(_judge_suite(s, tests, run) for s in sorted({t.suite for t in tests}))
     metrics = tuple(_judge_metrics(run, baseline))
+    crossings = judge_crossings(run, others)
     reasons = _reasons(run, tests, suites, incomparable)
-    red = any(t.verdict in RED for t in tests)
+    reasons += _crossing_reasons(crossings)
+    red = any(t.verdict in RED for t in tests) or any(c.verdict == "differ" for c in crossings)
     status: Literal["green", "red", "no_verdict"] = "red" if red else "no_verdict" if reasons else "green"
     notes = _notes(run, baseline, incomparable, metrics)
     return Judgement(
-        status, _headline(status, run, tests, reasons), tuple(reasons), tests, suites, metrics, tuple(notes)
+        status,
+        _headline(status, run, tests, reasons),
+        tuple(reasons),
+        tests,
+        suites,
+        metrics,
+        tuple(notes),
+        crossings,
     )
+
+
+def _crossing_reasons(crossings: Sequence[Crossing]) -> list[str]:
+    """What traces of other runners say against a green."""
+    found = []
+    for verdict, words in (("differ", "differ from"), ("inconclusive", "are inconclusive beside")):
+        mine = [c for c in crossings if c.verdict == verdict]
+        if mine:
+            where = ", ".join(sorted({c.other for c in mine}))
+            found.append(
+                f"{len(mine)} traces {words} those of {where} (first: {mine[0].test} {mine[0].trace})"
+            )
+    return found
 
 
 def _judge_tests(run: Run, baseline: Baseline | None, today: date) -> tuple[TestVerdict, ...]:

@@ -39,9 +39,11 @@ class Notes:
         """Keeps raw samples in the order they were taken."""
         self.metrics.append(Metric(name, unit, tuple(float(s) for s in samples), higher_is_better))
 
-    def trace(self, name: str, unit: str, values: Iterable[float], first_step: int = 1) -> None:
-        """Keeps one value a step, in order."""
-        self.traces.append(Trace(name, unit, tuple(float(v) for v in values), first_step))
+    def trace(
+        self, name: str, unit: str, values: Iterable[float], first_step: int = 1, noise: str | None = None
+    ) -> None:
+        """Keeps one value a step, in order; with `noise`, it is compared with other runners' accepted ones."""
+        self.traces.append(Trace(name, unit, tuple(float(v) for v in values), first_step, noise))
 
     def fail(self, kind: str, message: str, detail: str = "") -> NoReturn:
         """Fails the test with a named kind and the failing part's own text."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import random
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def pack(rank: Rank, target: Any) -> dict[str, Any]:
     )
     moments = [m for by in state["moments"].values() for m in by.values()]
     return {
-        **about(),
+        **about(target),
         "checkpoint": checkpoint,
         "first": first.steps,
         "trace": whole.steps,
@@ -79,23 +80,32 @@ def resume(rank: Rank, target: Any) -> dict[str, Any]:
         "moments": torch.load(folder / MOMENTS, map_location="cpu", weights_only=True),
     }
     trace = Trace(rank, held)
-    target.trainer.train(plan, trace.start)
+    try:
+        target.trainer.train(plan, trace.start)
+    except Exception as error:
+        if trace.loaded is None:  # the launch ends the others, which may wait for this rank
+            rank.write({"not_loaded": f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"})
+        raise
     return {
-        **about(),
+        **about(target),
         "trace": trace.steps,
         "loaded": trace.loaded,
         "inputs": inputs(target, plan.data, trace.after(0)),
     }
 
 
-def about() -> dict[str, Any]:
-    """What of this process decides bits: torch, its vendor libraries by name, threads."""
+def about(target: Any) -> dict[str, Any]:
+    """What of this process may decide bits: torch, its vendor libraries by name, threads, the target's supplies."""
     import torch
 
-    versions = {
-        n: getattr(torch.version, n, None) for n in ("cuda", "hip", "rocm")
-    }  # vendor-ok: torch's own names
-    return {"torch": str(torch.__version__), "vendor": versions, "threads": torch.get_num_threads()}
+    names = ("cuda", "hip", "rocm")  # vendor-ok: attributes of torch.version
+    supply = getattr(sys.modules[type(target.trainer).__module__], "supply", tuple)
+    return {
+        "torch": str(torch.__version__),
+        "vendor": {name: getattr(torch.version, name, None) for name in names},
+        "threads": torch.get_num_threads(),
+        "supplies": [*target.supplies, *supply()],
+    }
 
 
 def kind(tensor: Any) -> str:
@@ -193,7 +203,7 @@ def inputs(target: Any, root: str, samples: list[int]) -> dict[str, Any]:
     found = {}
     for sample in samples:
         random.seed(sample)
-        np.random.seed(sample)  # noqa: NPY002 - what a target draws from
+        np.random.seed(sample)
         item = data[sample]
         picture = np.ascontiguousarray(target.image_of(item))
         size = 0.0

@@ -75,7 +75,7 @@ def serve(answer: Callable[[Rank], Mapping[str, Any]]) -> None:
     rank = Rank()
     try:
         rank.write(answer(rank))
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - whatever ended it is told, and the rank ends
         traceback.print_exc()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -70,6 +70,8 @@ class Trace:
     unit: str
     values: tuple[float, ...]
     first_step: int = 0
+    noise: str | None = None
+    """What noise it has, for example `fp32-loss`: a key of harness.crossing.BY_NOISE; None is not compared."""
 
 
 @dataclass(frozen=True)
@@ -277,15 +279,17 @@ def record_from_json(data: Mapping[str, Any]) -> Record:
             Metric(**{**_fields(Metric, m, "metric"), "samples": tuple(float(x) for x in m["samples"])})
             for m in f.get("metrics", ())
         )
-        f["traces"] = tuple(
-            Trace(**{**_fields(Trace, t, "trace"), "values": tuple(float(x) for x in t["values"])})
-            for t in f.get("traces", ())
-        )
+        f["traces"] = tuple(trace_from_json(t) for t in f.get("traces", ()))
         f["logs"] = _strings(f.get("logs", ()))
         f["duration_s"] = float(f["duration_s"])
         return Record(**f)
     except (TypeError, ValueError, AttributeError) as error:
         raise RunFolderError(f"record: {error}; the file is not of this harness") from error
+
+
+def trace_from_json(data: Mapping[str, Any]) -> Trace:
+    """A Trace from its JSON form."""
+    return Trace(**{**_fields(Trace, data, "trace"), "values": tuple(float(x) for x in data["values"])})
 
 
 def known_issue_from_json(data: Mapping[str, Any]) -> KnownIssue:

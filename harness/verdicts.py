@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from harness.records import KnownIssue, Record
+from harness.records import KnownIssue, Record, Trace
 
 VERDICTS: Mapping[str, str] = {
     "same": "passed, as the baseline did",
@@ -59,6 +59,29 @@ class Baseline:
     metrics: Mapping[str, BaselineMetric]
     provenance: tuple[Mapping[str, Any], ...]
     reason: str
+    traces: Mapping[str, Trace] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AcceptedTraces:
+    """What was accepted on another runner, by `test::trace`; `runner` is its key."""
+
+    runner: str
+    traces: Mapping[str, Trace]
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """One trace of this run beside that of another runner: `verdict` is agree, differ or inconclusive."""
+
+    test: str
+    trace: str
+    other: str
+    verdict: str
+    reason: str
+    largest: float | None
+    largest_step: int | None
+    first_step: int | None
 
 
 @dataclass(frozen=True)
@@ -119,6 +142,7 @@ class Judgement:
     suites: tuple[SuiteVerdict, ...]
     metrics: tuple[MetricVerdict, ...]
     notes: tuple[str, ...] = field(default=())
+    crossings: tuple[Crossing, ...] = field(default=())
 
     @property
     def exit_status(self) -> int:

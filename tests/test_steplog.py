@@ -167,8 +167,8 @@ def test_damage_is_told() -> None:
     fault = checks.steps_fault(log, 1, 4)
     assert fault is not None
     assert fault.message == (
-        "of steps 1 to 4: no line for step 3; steps come back: steps 1 to 2; step 2 stand with two sets of values; "
-        "1 damaged lines"
+        "of steps 1 to 4: no line for step 3; steps come back: steps 1 to 2; two sets of values for step 2; "
+        "damaged lines: 1"
     )
 
 

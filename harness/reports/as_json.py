@@ -46,6 +46,7 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
         "tests": tests,
         "suites": suites,
         "metrics": [to_json(m) for m in judgement.metrics],
+        "crossings": [to_json(c) for c in judgement.crossings],
         "notes": list(judgement.notes),
     }
     return json.dumps(_finite(value), indent=1, allow_nan=False)

@@ -40,6 +40,9 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
     metrics = list(parts.metric_rows(judgement))
     if metrics:
         lines += ["", "## Metrics", "", *table(parts.METRIC_COLUMNS, metrics)]
+    crossings = list(parts.crossing_rows(judgement))
+    if crossings:
+        lines += ["", "## Across runners", "", *table(parts.CROSSING_COLUMNS, crossings)]
     if judgement.notes:
         lines += ["", "## Notes", "", *(f"- {text(n)}" for n in judgement.notes)]
     return "\n".join(lines) + "\n"

@@ -181,3 +181,19 @@ def metric_rows(judgement: Judgement) -> Iterator[tuple[str, ...]]:
         middle = f"{values[len(values) // 2]:.4g} {unit}" if values else "unknown"
         span = f"{ratios[len(ratios) // 2]:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})" if ratios else "none"
         yield (plain(test), plain(metric), str(len(members)), middle, span, members[0].verdict)
+
+
+CROSSING_COLUMNS = ("trace", "beside", "verdict", "largest difference", "why")
+
+
+def crossing_rows(judgement: Judgement) -> Iterator[tuple[str, ...]]:
+    """Traces beside those accepted on other runners: all that do not agree, and one row for those that do."""
+    agree: dict[str, list[float]] = {}
+    for c in judgement.crossings:
+        if c.verdict == "agree":
+            agree.setdefault(c.other, []).append(c.largest or 0.0)
+            continue
+        largest = "unknown" if c.largest is None else f"{c.largest:.1e} at step {c.largest_step}"
+        yield f"{c.test}::{c.trace}", c.other, c.verdict, largest, c.reason
+    for other, values in sorted(agree.items()):
+        yield f"{len(values)} traces", other, "agree", f"{max(values):.1e}", ""

@@ -48,6 +48,10 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
     if metrics:
         _title(console, "Metrics")
         _table(console, parts.METRIC_COLUMNS, metrics)
+    crossings = list(parts.crossing_rows(judgement))
+    if crossings:
+        _title(console, "Across runners")
+        _table(console, parts.CROSSING_COLUMNS, crossings)
     if judgement.notes:
         _title(console, "Notes")
         for note in judgement.notes:

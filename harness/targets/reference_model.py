@@ -16,7 +16,7 @@ ACTION = 3
 NOISE_LEVELS = 100
 
 
-class Layer(nn.Module):
+class Layer(nn.Module):  # type: ignore[misc]
     """One transformer layer, normalised first."""
 
     def __init__(self, width: int) -> None:
@@ -33,7 +33,7 @@ class Layer(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
 
 
-class Tower(nn.Module):
+class Tower(nn.Module):  # type: ignore[misc]
     """Layers with a normalisation at their end."""
 
     def __init__(self, width: int, layers: int) -> None:
@@ -47,7 +47,7 @@ class Tower(nn.Module):
         return self.norm(x)
 
 
-class Backbone(nn.Module):
+class Backbone(nn.Module):  # type: ignore[misc]
     """Patches and text in, one feature out: shape (samples, WIDTH)."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Backbone(nn.Module):
         return self.text(torch.cat([seen, self.words(tokens)], 1))[:, -1]
 
 
-class Head(nn.Module):
+class Head(nn.Module):  # type: ignore[misc]
     """Guesses the noise in noisy actions, from the feature and the noise's level."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Head(nn.Module):
         return self.leave(self.tower(torch.cat([context, self.enter(noisy)], 1))[:, 1:])
 
 
-class Model(nn.Module):
+class Model(nn.Module):  # type: ignore[misc]
     """Backbone and head; `forward` gives the mean squared error of the guessed noise, per sample and action."""
 
     def __init__(self) -> None:

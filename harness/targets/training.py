@@ -19,7 +19,8 @@ class Plan:
     rank in one forward pass, `global_batch` those of an optimizer step over all ranks. Rates are per step,
     without unit. With `paired`, noise and masks depend on the sample alone, so that runs of different world
     sizes see the same problem; without, they come from the ranks' random states. `save_every` 0 saves nothing;
-    `resume` is a checkpoint's folder. `ranks_per_node`: how many ranks count as one node, for sharding in a node and replicas across.
+    `resume` is a checkpoint's folder. `ranks_per_node`: how many
+    ranks count as one node, for sharding in a node and replicas across.
     """
 
     data: str

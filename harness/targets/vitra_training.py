@@ -165,7 +165,7 @@ def _supply_cpu(torch: Any) -> list[str]:
     if "WORLD_SIZE" in os.environ:
         accelerate: Any = importlib.import_module("accelerate")
         accelerate.PartialState(cpu=True)
-    real = torch.autocast
+    real: Any = torch.autocast
 
     class Autocast(real):  # type: ignore[misc]
         def __init__(self, device_type: str, *args: Any, **kwargs: Any) -> None:
@@ -330,7 +330,7 @@ def _read(getitem: Any, seen: list[int], plan: Plan) -> Any:
             import numpy as np
 
             random.seed(number)
-            np.random.seed(number)  # noqa: NPY002 - what VITRA draws from
+            np.random.seed(number)
         return getitem(self, index)
 
     return read

@@ -66,6 +66,8 @@ class Launches:
                     wanted.program, {"cases": names}, ranks=wanted.ranks, limit_s=max(LIMIT_S, launch.limit_s)
                 )
             except Exception as error:  # noqa: BLE001 - it is the answer of every case that was not reached
+                running = [a and a.get("running") for a in getattr(error, "answers", ())]
+                error.detail = f"{getattr(error, 'detail', '')}\nby rank, the ranks were in: {running}"
                 ended = error
             self.done[key] = ended, list(record.logs)
         ended, logs = self.done[key]

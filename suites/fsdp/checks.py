@@ -38,7 +38,9 @@ def repeat_fault(a: Any, b: Any) -> Fault | None:
         for key in ("samples", "loss", "norm", "rates", "digest"):
             for step, (x, y) in enumerate(zip(a.of(key, rank), b.of(key, rank), strict=True), 1):
                 if x != y:
-                    what = f"{key} differs at step {step} on rank {rank} between two runs of one configuration"
+                    what = (
+                        f"{key} differs at step {step} on rank {rank} between two runs of one configuration"
+                    )
                     return Fault("not_repeatable", what, f"first run: {x}\nsecond run: {y}")
         if a.ranks[rank]["moments"] != b.ranks[rank]["moments"]:
             return Fault("not_repeatable", f"optimizer moments differ on rank {rank} after all steps", "")
@@ -150,13 +152,19 @@ def freeze_fault(run: Any, frozen_steps: int) -> Fault | None:
         for step, moved in enumerate(run.of("moved", number), 1):
             if step <= frozen_steps and moved["backbone"] != 0:
                 text = f"moved by step: {run.of('moved', number)}\nrates by step: {run.of('rates', number)}"
-                return Fault("wrong_rate", f"the frozen backbone moved by {moved['backbone']:g} at step {step}", text)
+                return Fault(
+                    "wrong_rate", f"the frozen backbone moved by {moved['backbone']:g} at step {step}", text
+                )
     for step in range(run.steps):
         moved_by = [run.of("moved", n)[step] for n in range(len(run.ranks))]
         still = [p for p in ("backbone", "head") if max(m[p] for m in moved_by) == 0]
         expected = [] if step >= frozen_steps else ["backbone"]
         if still != expected:
-            return Fault("wrong_rate", f"at step {step + 1} these stood still: {still}, expected {expected}", str(moved_by))
+            return Fault(
+                "wrong_rate",
+                f"at step {step + 1} these stood still: {still}, expected {expected}",
+                str(moved_by),
+            )
     return None
 
 
@@ -172,7 +180,9 @@ def decay_fault(sharded: Any, whole: Any) -> Fault | None:
         f"group sizes sharded {sharded.ranks[0]['groups']}, unsharded {whole.ranks[0]['groups']}\n"
         f"first of them: {wrong[:5]}"
     )
-    message = f"{len(wrong)} of {len(want)} parameters ({share:.0%} of all values) decay otherwise when sharded"
+    message = (
+        f"{len(wrong)} of {len(want)} parameters ({share:.0%} of all values) decay otherwise when sharded"
+    )
     return Fault("wrong_rate", message, text)
 
 

@@ -57,7 +57,8 @@ class Observer:
             "parts": {n: session.part_of(n) for n in self.parameters},
             "sizes": {n: math.prod(s) for n, s in self.shapes.items()},
             "accumulation": session.accumulation,
-            "tf32": self.device != "cpu" and torch.backends.cuda.matmul.allow_tf32,  # vendor-ok: torch's own switch
+            "tf32": self.device != "cpu"
+            and torch.backends.cuda.matmul.allow_tf32,  # vendor-ok: torch's own switch
             "told_world": session.facts.get("told_world"),
         }
 
@@ -96,4 +97,3 @@ class Observer:
         if not hasattr(self, "_parts"):
             self._parts = {id(p): self.session.part_of(n) for n, p in self.parameters.items()}
         return self._parts[id(parameter)]
-

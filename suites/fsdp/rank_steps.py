@@ -28,7 +28,7 @@ def main(rank: Rank) -> dict[str, Any]:
         print(f"=== {name}", flush=True)
         try:
             answer[name] = run(trainer, Plan.from_json(plan))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - what the target raised is the answer
             traceback.print_exc()
             answer[name] = {"error": chain(error), "text": traceback.format_exc()[-3000:]}
             together(rank, name)

@@ -84,9 +84,7 @@ class Worlds:
         root = self._data.name
         plans = {n: {"data": root, "folder": f"{root}/runs/{n}", **SCENARIOS[n].plan} for n in chosen}
         try:
-            found: list[Any] = launch(
-                PROGRAM, {"plans": plans, "data": root}, ranks=ranks, limit_s=LIMIT_S
-            )
+            found: list[Any] = launch(PROGRAM, {"plans": plans, "data": root}, ranks=ranks, limit_s=LIMIT_S)
         except launch.failure as failure:
             self._failed[ranks] = failure
             found = failure.answers

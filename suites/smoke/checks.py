@@ -55,9 +55,9 @@ def steps_fault(log: StepLog, first: int, last: int) -> Fault | None:
     if list(log.numbers) != sorted(log.numbers) or log.returned:
         said.append(f"steps come back: {show(log.returned)}" if log.returned else "steps are out of order")
     if log.conflicts:
-        said.append(f"{show([a.step for a, _ in log.conflicts])} stand with two sets of values")
+        said.append(f"two sets of values for {show([a.step for a, _ in log.conflicts])}")
     if log.damaged:
-        said.append(f"{log.damaged} damaged lines")
+        said.append(f"damaged lines: {log.damaged}")
     if not said:
         return None
     detail = [f"logged: {show(log.numbers)}", *(f"{a}\n{b}" for a, b in log.conflicts), *log.examples]

@@ -27,10 +27,12 @@ pytestmark = pytest.mark.xdist_group("smoke")
 
 @dataclass(frozen=True)
 class Ran:
-    """A launch that ended well: its ranks' answers and logs, and its first and last planned step."""
+    """A launch that ended well: its ranks' answers and logs, all checkpoints on disk when it had ended, as torch's own
+    loader reads them, and its first and last planned step."""
 
     answers: list[dict[str, Any]]
     logs: list[bytes]
+    checkpoints: list[dict[str, Any]]
     first: int
     last: int
 
@@ -54,36 +56,39 @@ class Trainings:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.kept: dict[tuple[str, str], Kept] = {}
-        self.found: dict[str, list[dict[str, Any]]] = {}
         self.devices: int | None = None
 
-    def ran(self, form: Form, part: str, launch: Any, record: Any) -> Ran:
+    def ran(self, form: Form, part: str, launch: Any, ask: Any, record: Any) -> Ran:
         """The launch; raises what it ended with when it did not end well."""
         if part == "resumed":
-            self.ran(form, "first", launch, record)
+            self.ran(form, "first", launch, ask, record)
         key = form.name, part
         if key in self.kept:
             record.logs += self.kept[key].paths
         else:
-            self.kept[key] = self._launch(form, part, launch, record)
+            self.kept[key] = self._launch(form, part, launch, ask, record)
         kept = self.kept[key]
         if kept.ran is None:
             assert kept.error is not None
             raise kept.error.with_traceback(None)
         return kept.ran
 
-    def _launch(self, form: Form, part: str, launch: Any, record: Any) -> Kept:
+    def _launch(self, form: Form, part: str, launch: Any, ask: Any, record: Any) -> Kept:
         first, last = form.planned(part)
         plan = {"data": str(self._data(form)), **form.plan, "folder": str(self.folder(form)), "steps": last}
         request = {"plan": plan, "statistics": part == "first" and "data" not in form.plan}
         before = len(record.logs)
+        limit_s = form.limit_s or 4 * launch.limit_s
+        paths: list[Path] = []
         try:
-            limit_s = form.limit_s or 4 * launch.limit_s
             answers = launch(PROGRAM, request, ranks=form.ranks, limit_s=limit_s)
+            paths = record.logs[before:]
+            ask.limit_s = max(ask.limit_s, form.limit_s or 0)
+            found = ask(PROGRAM, "main", {"do": "inspect", "folder": plan["folder"]})["checkpoints"]
         except Exception as error:  # noqa: BLE001 - every test that needs the launch fails with it
             return Kept(None, error, record.logs[before:])
-        paths = record.logs[before:]
-        return Kept(Ran(answers, [p.read_bytes() for p in paths], first, last), None, paths)
+        ran = Ran(answers, [p.read_bytes() for p in paths], found, first, last)
+        return Kept(ran, None, paths)
 
     def folder(self, form: Form) -> Path:
         return self.root / form.name / "out"
@@ -116,18 +121,7 @@ class Runs:
     record: Any
 
     def of(self, part: str) -> Ran:
-        return self.trainings.ran(self.form, part, self.launch, self.record)
-
-    def checkpoints(self) -> list[dict[str, Any]]:
-        """What both launches left on disk, read with torch's own loader."""
-        self.of("resumed")
-        found = self.trainings.found
-        if self.form.name not in found:
-            asker = self.ask
-            asker.limit_s = max(asker.limit_s, self.form.limit_s or 0)
-            request = {"do": "inspect", "folder": str(self.trainings.folder(self.form))}
-            found[self.form.name] = asker(PROGRAM, "main", request)["checkpoints"]
-        return found[self.form.name]
+        return self.trainings.ran(self.form, part, self.launch, self.ask, self.record)
 
 
 @pytest.fixture
@@ -204,9 +198,13 @@ def test_logged_rates_are_planned(part: str, runs: Runs, record: Any) -> None:
     judge(record, checks.rates_fault(runs.of(part).log, plan))
 
 
-def test_checkpoints(runs: Runs, record: Any) -> None:
-    """Checkpoints with weights and optimizer state stand where they are due, whole, finite, each with its own."""
-    judge(record, checks.checkpoints_fault(runs.checkpoints(), runs.form.due))
+@pytest.mark.parametrize("part", PARTS)
+def test_checkpoints(part: str, runs: Runs, record: Any) -> None:
+    """After each launch checkpoints stand where they are due, whole, finite, each with weights and optimizer state of
+    its own."""
+    ran = runs.of(part)
+    due = [step for step in runs.form.due if step <= ran.last]
+    judge(record, checks.checkpoints_fault(ran.checkpoints, due))
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -219,7 +217,8 @@ def test_start(part: str, runs: Runs, record: Any) -> None:
 
 def test_control_damaged_log(runs: Runs, record: Any) -> None:
     """The checks must refuse a log with a gap, a loss that is not a number, and a missing checkpoint."""
-    ran, found = runs.of("first"), runs.checkpoints()
+    ran = runs.of("first")
+    found = ran.checkpoints
     if len(ran.log.steps) < 3 or not found:
         record.fail(
             "control", f"too little to damage: {checks.show(ran.log.numbers)}, {len(found)} checkpoints"
@@ -239,6 +238,6 @@ def test_control_damaged_log(runs: Runs, record: Any) -> None:
     if not checks.problems_fault(["Global Step 000004 =>> Backbone LR :: 0.0 - Loss :: nan: "]):
         record.fail("control", "the text of a loss that is not a number passes as no trouble")
     lost = found[0]["step"]
-    fault = checks.checkpoints_fault(found[1:], runs.form.due)
+    fault = checks.checkpoints_fault(found[1:], [c["step"] for c in found])
     if fault is None or f"after step {lost}" not in fault.message:
         record.fail("control", f"a missing checkpoint of step {lost} passes", str(fault))

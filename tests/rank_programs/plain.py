@@ -97,6 +97,7 @@ def one_fails_one_ignores() -> None:
 
 
 def stop_beside_a_recorder() -> None:
+    print("ready", flush=True)
     if os.environ["RANK"] == "1":
         stop_itself()
     threading.Thread(target=record, daemon=True).start()

@@ -1,0 +1,71 @@
+"""A run's traces beside those accepted for other runners: agree, differ or inconclusive; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.parity import ENVELOPES, Envelopes, Series, judge_parity
+from harness.records import Run, Trace
+from harness.verdicts import AcceptedTraces, Crossing
+
+_LOSS = ENVELOPES["dense"]
+_ROUGH = {"tf32": 2e-4, "bf16": 1.5e-3}
+
+
+def _times(envelopes: Envelopes, factor: float) -> Envelopes:
+    return {span: tolerance * factor for span, tolerance in envelopes.items()}
+
+
+BY_NOISE: Mapping[str, Envelopes] = {
+    "fp32-loss": _LOSS,
+    "fp32-norm": _times(_LOSS, 8),
+    "tf32-loss": {(1, 100): _ROUGH["tf32"]},
+    "tf32-norm": {(1, 100): 15 * _ROUGH["tf32"]},
+    "bf16-loss": {(1, 100): _ROUGH["bf16"]},
+    "bf16-norm": {(1, 100): 15 * _ROUGH["bf16"]},
+}
+"""Envelopes by what a trace says of its noise.
+
+fp32-loss: what two vendors were apart (harness.parity). bf16: VITRA in fp32 beside bf16 was 6e-4 apart in loss and
+9e-3 in gradient norm, times 2.5; tf32 has an eighth of bf16's roundoff. Norms: on one rank, measured beside float64,
+their error is eight to fifteen times that of the loss.
+"""
+
+
+def judge_crossings(run: Run, others: Sequence[AcceptedTraces]) -> tuple[Crossing, ...]:
+    """Each trace with a known noise beside the same one of every other runner; the wider noise of the two holds.
+
+    An emulated run is compared with none.
+    """
+    if run.header.runner.emulated:
+        return ()
+    found = []
+    for record in run.by_test().values():
+        for trace in record.traces:
+            for other in others:
+                there = other.traces.get(f"{record.test}::{trace.name}")
+                if there is not None and {trace.noise, there.noise} <= set(BY_NOISE):
+                    found.append(_cross(record.test, run.header.runner.key, trace, other.runner, there))
+    return tuple(sorted(found, key=lambda c: (c.test, c.trace, c.other)))
+
+
+def _cross(test: str, here: str, trace: Trace, other: str, there: Trace) -> Crossing:
+    wider = max((trace.noise, there.noise), key=lambda n: max(BY_NOISE[n or ""].values()))
+    last = min(t.first_step + len(t.values) for t in (trace, there)) - 1
+    spans = {(a, min(b, last)): t for (a, b), t in BY_NOISE[wider or ""].items() if a <= last}
+    found = judge_parity(_series(here, trace), _series(other, there), envelopes=spans)
+    return Crossing(
+        test,
+        trace.name,
+        other,
+        found.verdict,
+        found.reason,
+        found.largest,
+        found.largest_step,
+        found.first_step,
+    )
+
+
+def _series(name: str, trace: Trace) -> Series:
+    steps = tuple(range(trace.first_step, trace.first_step + len(trace.values)))
+    return Series(name, steps, trace.values)

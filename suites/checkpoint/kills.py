@@ -1,0 +1,144 @@
+"""Saves that are killed: each in a process of its own, at a moment drawn from the time that a save takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import random
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.ranks import Rank
+from harness.targets.training import Plan
+from suites.checkpoint import files, work
+
+STEP = 3
+"""The step under which the killed saves run; the state saved is that of step 2, step 1 is there whole."""
+WAIT_S = 120.0
+AHEAD = 2
+"""How many processes get ready while one saves."""
+
+
+class Saver:
+    """A process with a session, ready to save it into a folder that holds a whole checkpoint."""
+
+    def __init__(self, doing: work.Doing, plan: Plan) -> None:
+        # A process that has used an accelerator cannot be forked: its children start anew.
+        ways = "fork" if doing.rank.device == "cpu" else "spawn"
+        context = multiprocessing.get_context(ways)
+        self.plan = plan
+        self._ours, theirs = context.Pipe()
+        self.process = context.Process(
+            target=_save, args=(doing.trainer if ways == "fork" else None, plan, theirs)
+        )
+        self.process.start()
+        theirs.close()
+
+    def hear(self) -> Any:
+        if not self._ours.poll(WAIT_S):
+            raise RuntimeError(f"a saving process said nothing for {WAIT_S:g} s")
+        return self._ours.recv()
+
+    def go(self) -> None:
+        self._ours.send("go")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self._ours.close()
+
+
+def _save(trainer: Any, plan: Plan, pipe: Any) -> None:
+    """In the new process: gets a session ready, tells its state, saves when told to, says when all is written."""
+    import torch.distributed as dist
+
+    from suites.checkpoint.rank_checkpoint import regroup
+
+    rank = Rank()
+    if trainer is None:
+        trainer = rank.target().trainer
+    regroup(rank, 1, f"saver-{os.getpid()}")
+    rank.join()
+    trainer.prepare()
+    session = trainer.restore(plan)
+    state = work.held(session)
+    pipe.send(state)
+    pipe.recv()
+    session.save(STEP)
+    work.settle()
+    dist.barrier()
+    pipe.send("written")
+    pipe.recv()
+
+
+def kills(doing: work.Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Kills saves at random moments; tells of each what the target would then resume from."""
+    old, new = (Path(f) for f in job["folders"][:2])
+    root = Path(job["root"])
+    draw = random.Random(job["seed"])
+    count = job["moments"]
+
+    def start(name: str) -> Saver:
+        folder = Path(plan.folder, name)
+        files.link_into(old, root, folder)
+        return Saver(doing, dataclasses.replace(plan, folder=str(folder), resume=str(new)))
+
+    ready = [start("whole")]
+    savers = (start(f"{n:02d}") for n in range(count))
+    ready += [next(savers) for _ in range(AHEAD)]
+    moments: list[dict[str, Any]] = []
+    try:
+        whole = ready.pop(0)
+        state = whole.hear()
+        begin = time.monotonic()
+        whole.go()
+        whole.hear()
+        save_s = time.monotonic() - begin
+        whole.kill()
+        judge = Judge(doing, old, Path(work.last_of(doing, whole.plan)), state)
+        for number in range(count):
+            saver = ready.pop(0)
+            saver.hear()
+            delay = save_s * 1.1 * (number + draw.random()) / count
+            saver.go()
+            time.sleep(delay)
+            saver.kill()
+            ready += [s for s in [next(savers, None)] if s is not None]
+            moments.append({"delay_s": delay, **judge.look(saver.plan)})
+            shutil.rmtree(saver.plan.folder)
+    finally:
+        for saver in ready:
+            saver.kill()
+    return {"save_s": save_s, "moments": moments, "saved": judge.saved}
+
+
+class Judge:
+    """Looks at what a killed save left."""
+
+    def __init__(self, doing: work.Doing, old: Path, new: Path, state: Mapping[str, Any]) -> None:
+        self.doing = doing
+        self.known = {"old": files.content(old), "new": {k: state[k] for k in ("weights", "moments")}}
+        self.files = {p.name for p in new.iterdir()}
+        self.saved = files.content(new) == self.known["new"]
+        """Whether the save that was not killed holds the state that was there to save."""
+
+    def look(self, plan: Plan) -> dict[str, Any]:
+        """`state` is old, new, torn or none; `why` says what is torn."""
+        found = self.doing.trainer.last_checkpoint(plan)
+        if found is None:
+            return {"state": "none", "why": "no checkpoint is found although an older one is whole"}
+        missing = sorted(self.files - {p.name for p in Path(found).iterdir()})
+        if missing:
+            return {"state": "torn", "why": f"{Path(found).name}: {', '.join(missing)} is missing"}
+        try:
+            content = files.content(Path(found))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+            return {"state": "torn", "why": f"{Path(found).name}: {type(error).__name__}: {str(error)[:200]}"}
+        for name, known in self.known.items():
+            if content == known:
+                return {"state": name, "why": ""}
+        return {"state": "torn", "why": f"{Path(found).name} holds a state that was never reached"}
