@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from harness import ROOT, __version__, bundle_files, fingerprint, launch, ranks, runners, targets
-from harness.bundle_judge import differing, judge_bundle, merge, short, unanswered
+from harness.bundle_judge import counted, differing, judge_bundle, merge, rounding, short, unanswered
 from harness.errors import HarnessError, UsageError
 from harness.runners.base import Runner
 from harness.targets import base
@@ -28,7 +29,7 @@ SAMPLES = 24
 CLIP = "vp9-plain"
 STEPS_LIMIT = 100
 LIMIT_S = 900.0
-TRACE = "trace.json"
+TRACE, LOGS = "trace.json", "logs"
 
 Say = Callable[[str], None]
 
@@ -65,48 +66,59 @@ def pack(
     world = _world(machine, world, min(2, machine.device_count()) if machine.device != "cpu" else 2)
     spec = base.locate(target, target_path, [], clone=True, say=say)
     _check_api(spec, api)
-    work = Path(tempfile.mkdtemp(prefix="bundle-"))
-    data, made = work / "data", work / "made"
-    made.mkdir()
-    _lay_out(data, -(-(steps + following) * SAMPLES // 64))
-    plan = Plan(
-        data=str(data),
-        folder=str(made),
-        steps=steps + following,
-        batch=SAMPLES // world,
-        global_batch=SAMPLES,
-        precision=precision,
-        api=api,
-    )
-    say(f"training {spec.name} on {world} ranks of {runner}: {steps} steps, then {following} more, twice")
-    request = {"do": "pack", "plan": plan.to_json(), "folder": str(made), "steps": steps}
-    answers = _launch(spec, machine, world, request, work)
-    whole, again = merge(answers, "trace"), merge(answers, "resumed")
-    inputs = {k: v for a in answers for k, v in a["inputs"].items()}
-    exact = whole[steps:] == again and whole[:steps] == merge(answers, "first")
-    notes = {"trace": whole[steps:], "inputs": inputs}
-    own = judge_bundle(
-        notes, {"trace": again, "inputs": inputs}, answers[0]["loaded"], precision=precision, exact=False
-    )
-    if own["verdict"] == "agree":
-        manifest = {
-            **_here(machine, spec, answers[0], world),
-            "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            "plan": {**plan.to_json(), "data": "data", "folder": "", "resume": None},
-            "steps": steps,
-            "next": following,
-            "checkpoint": f"checkpoint/{Path(answers[0]['checkpoint']).name}",
-            "dtypes": answers[0]["dtypes"],
-            "resumes": {"exact": exact},
-        }
-        with bundle_files.aside(bundle) as folder:
-            shutil.copytree(data, folder / "data")
-            shutil.copytree(answers[0]["checkpoint"], folder / manifest["checkpoint"])
-            for name in ("weights.pt", "moments.pt"):
-                shutil.copyfile(made / name, folder / name)
-            (folder / TRACE).write_text(json.dumps(notes, indent=1), encoding="utf-8")
-            bundle_files.seal(folder, bundle, manifest)
-    shutil.rmtree(work, ignore_errors=True)
+    with _working() as work:
+        data, made = work / "data", work / "made"
+        made.mkdir()
+        _lay_out(data, -(-(steps + following) * SAMPLES // 64))
+        plan = Plan(
+            data=str(data),
+            folder=str(made),
+            steps=steps + following,
+            batch=SAMPLES // world,
+            global_batch=SAMPLES,
+            precision=precision,
+            api=api,
+        )
+        say(
+            f"training {spec.name} on {counted(world, 'rank')} of {runner}: {steps} steps, then {following} more, twice"
+        )
+        request = {"do": "pack", "plan": plan.to_json(), "folder": str(made), "steps": steps}
+        answers = _launch(spec, machine, world, request, work)
+        whole, again = merge(answers, "trace"), merge(answers, "resumed")
+        inputs = {k: v for a in answers for k, v in a["inputs"].items()}
+        exact = whole[steps:] == again and whole[:steps] == merge(answers, "first")
+        notes = {"trace": whole[steps:], "inputs": inputs}
+        here = _here(machine, spec, answers[0], world)
+        own = judge_bundle(
+            notes,
+            {"trace": again, "inputs": inputs},
+            answers[0]["loaded"],
+            precision=rounding(precision, here),
+            exact=False,
+        )
+        if own["verdict"] == "agree":
+            manifest = {
+                **here,
+                "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                "plan": {**plan.to_json(), "data": "data", "folder": "", "resume": None},
+                "steps": steps,
+                "next": following,
+                "checkpoint": f"checkpoint/{Path(answers[0]['checkpoint']).name}",
+                "dtypes": answers[0]["dtypes"],
+                "resumes": {"exact": exact},
+            }
+            try:
+                with bundle_files.aside(bundle) as folder:
+                    shutil.copytree(data, folder / "data")
+                    shutil.copytree(answers[0]["checkpoint"], folder / manifest["checkpoint"])
+                    for name in ("weights.pt", "moments.pt"):
+                        shutil.copyfile(made / name, folder / name)
+                    (folder / TRACE).write_text(json.dumps(notes, indent=1), encoding="utf-8")
+                    bundle_files.seal(folder, bundle, manifest)
+            except OSError as error:
+                raise UsageError(
+                    f"{bundle}: cannot be written: {error.strerror}; make room or name another"
+                ) from None
     return {**own, "exact": exact, "world": world, "target": spec.name}
 
 
@@ -118,13 +130,11 @@ def verify(
     A verdict with its reason, steps and notes; BundleError before anything is run when the bundle is damaged.
     """
     machine = runners.get(runner)
-    work = Path(tempfile.mkdtemp(prefix="bundle-"))
-    try:
+    with _working() as work:
         manifest = bundle_files.read(bundle, work)
         if manifest["runner"]["emulated"] != machine.emulated:
             words = {True: "emulated", False: "measured"}
             there, here = words[bool(manifest["runner"]["emulated"])], words[machine.emulated]
-            shutil.rmtree(work)
             return unanswered("incomparable", f"packed on an {there} machine, this one is {here}", manifest)
         bundle_files.check_plain(work / "data")
         packed = json.loads((work / TRACE).read_text(encoding="utf-8"))
@@ -134,25 +144,21 @@ def verify(
         name = manifest["target"]["name"]
         spec = base.locate(name, target_path, [], clone=True, say=say)
         _check_api(spec, api or plan.api)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
-    plan = replace(
-        plan,
-        data=str(work / "data"),
-        folder=str(work / "run"),
-        resume=str(work / manifest["checkpoint"]),
-        batch=plan.global_batch // world,
-        api=api or plan.api,
-    )
-    say(f"training {name} on {world} ranks of {runner} from step {manifest['steps']}")
-    request = {"do": "verify", "plan": plan.to_json(), "state": str(work)}
-    answers = _launch(spec, machine, world, request, work)
-    shutil.rmtree(work, ignore_errors=True)
+        plan = replace(
+            plan,
+            data=str(work / "data"),
+            folder=str(work / "run"),
+            resume=str(work / manifest["checkpoint"]),
+            batch=plan.global_batch // world,
+            api=api or plan.api,
+        )
+        say(f"training {name} on {counted(world, 'rank')} of {runner} from step {manifest['steps']}")
+        request = {"do": "verify", "plan": plan.to_json(), "state": str(work)}
+        answers = _launch(spec, machine, world, request, work)
     for error in (a["not_loaded"] for a in answers if "not_loaded" in a):
         return unanswered(
             "not_loaded",
-            f"{name} raised on {world} ranks while it loaded what {manifest['world']} saved: {error}",
+            f"{name} raised on {counted(world, 'rank')} while it loaded what {manifest['world']} saved: {error}",
             manifest,
         )
     side = {**_here(machine, spec, answers[0], world), "plan": plan.to_json()}
@@ -165,10 +171,27 @@ def verify(
         packed,
         found,
         answers[0]["loaded"],
-        precision=plan.precision,
+        precision=rounding(plan.precision, manifest, side),
         exact=manifest["resumes"]["exact"] and not notes,
     )
     return {**told, "notes": notes, "packed": short(manifest), "here": short(side)}
+
+
+@contextlib.contextmanager
+def _working() -> Iterator[Path]:
+    """A folder that is gone at the end, but for the logs of ranks that did not answer."""
+    work = Path(tempfile.mkdtemp(prefix="bundle-"))
+    try:
+        yield work
+    except NoAnswer:
+        for path in work.iterdir():
+            if path.name != LOGS:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        raise
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def _machine(name: str) -> Runner:
@@ -229,7 +252,7 @@ def _launch(
     spec: TargetSpec, runner: Runner, world: int, request: Mapping[str, Any], work: Path
 ) -> list[dict[str, Any]]:
     """The ranks' answers; NoAnswer with what they said, and their logs kept, when one does not end well."""
-    logs = work / "logs"
+    logs = work / LOGS
     logs.mkdir()
     ranks.ask(logs, spec, request)
     variables = {
@@ -239,11 +262,7 @@ def _launch(
         ranks.DEVICE: runner.device,
         **{k: os.environ.get(k, v) for k, v in runner.environment().items()},
     }
-    try:
-        done = launch.launch(PROGRAM, ranks=world, logs=logs, limit_s=LIMIT_S, environment=variables)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
+    done = launch.launch(PROGRAM, ranks=world, logs=logs, limit_s=LIMIT_S, environment=variables)
     answers = [a for a in ranks.answers(logs, world) if a is not None]
     if any("not_loaded" in a for a in answers):
         return answers
@@ -268,4 +287,5 @@ def _here(runner: Runner, spec: TargetSpec, answer: Mapping[str, Any], world: in
         "software": {**fingerprint.collect_software(), "torch": answer["torch"]},
         "vendor": answer["vendor"],
         "threads": answer["threads"],
+        "products": answer["products"],
     }

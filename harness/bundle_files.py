@@ -25,10 +25,21 @@ MANIFEST = "manifest.json"
 _PIECE = 1 << 20
 FILES = ("weights.pt", "moments.pt", "trace.json")
 _FORM: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("target.name", "runner.name", "runner.device_arch", "checkpoint", "plan.api"), str),
+    **dict.fromkeys(
+        (
+            "target.name",
+            "runner.name",
+            "runner.device_arch",
+            "checkpoint",
+            "plan.api",
+            "plan.precision",
+            "products",
+        ),
+        str,
+    ),
     **dict.fromkeys(("target.commit", "machine.processor", "harness.commit"), (str, type(None))),
     **dict.fromkeys(("files", "plan", "software", "vendor"), dict),
-    **dict.fromkeys(("world", "steps", "next"), int),
+    **dict.fromkeys(("world", "steps", "next", "threads", "plan.global_batch", "plan.steps"), int),
     **dict.fromkeys(("runner.emulated", "resumes.exact"), bool),
 }
 """What a manifest must hold, and of which type."""

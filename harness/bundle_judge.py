@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.parity import ENVELOPES, Envelopes, Series, judge_parity
+from harness.crossing import BY_NOISE
+from harness.parity import Envelopes, Series, judge_parity
 
 EXIT_STATUS: Mapping[str, int] = {
     "agree": 0,
@@ -17,10 +18,6 @@ EXIT_STATUS: Mapping[str, int] = {
     "incomparable": 3,
     "not_loaded": 3,
 }
-LOSS_BF16 = 2.0**-8
-"""Greatest relative difference of a bf16 loss: one unit in the last place of bf16 (facts on vendors: u = 2^-8)."""
-NORM = {"fp32": 1e-3, "bf16": 5e-2}
-"""Greatest relative difference of a gradient norm, by precision. PLACEHOLDER"""
 NUMBERS = 1e-5
 """Greatest relative difference of an item's numbers: poses go through other libraries' sines elsewhere."""
 
@@ -36,6 +33,16 @@ def merge(answers: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]
     return merged
 
 
+def rounding(precision: str, *sides: Mapping[str, Any]) -> str:
+    """`tf32` for fp32 whose products one side's device may round, as a target can allow; else the precision."""
+    may = any(s["products"] != "highest" and s["runner"]["name"] != "cpu" for s in sides)
+    return "tf32" if may and precision == "fp32" else precision
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
     """What differs between two sides and may decide bits, in words; empty where equal bits are to be had."""
     yield from (
@@ -44,7 +51,7 @@ def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str
             *((k.replace("_", " "), there["runner"][k], here["runner"][k]) for k in ("name", "device_arch")),
             ("processor", there["machine"]["processor"], here["machine"]["processor"]),
             ("ranks", there["world"], here["world"]),
-            ("threads", there.get("threads"), here["threads"]),
+            *((k, there[k], here[k]) for k in ("threads", "products")),
             ("sharding", there["plan"]["api"], here["plan"]["api"]),
             *(
                 (f"target {k}", there["target"][k], here["target"][k])
@@ -116,20 +123,25 @@ def judge_bundle(
                     row["step"],
                 )
         return say("agree", f"{len(steps)} steps bit for bit as packed")
-    envelopes = _envelopes(precision, steps[0]["step"], len(steps))
-    numbers = tuple(row["step"] for row in steps)
-    series = [
-        Series(n, numbers, tuple(s["loss"] for s in side["trace"]))
-        for n, side in (("packed", packed), ("here", here))
-    ]
-    parity = judge_parity(series[0], series[1], envelopes=envelopes)
-    if parity.verdict != "agree":
-        return say(parity.verdict, f"loss: {parity.reason}", parity.first_step)
-    for row in steps:
-        if row["norm_difference"] is not None and not row["norm_difference"] <= NORM[precision]:
-            reason = f"gradient norm: relative difference {row['norm_difference']:.1e} at step {row['step']}"
-            return say("differ", f"{reason}, the envelope is {NORM[precision]:.1e}", row["step"])
-    return say("agree", parity.reason)
+    for name, key in (("loss", "loss"), ("gradient norm", "norm")):
+        parity = judge_parity(
+            _series("packed", packed, key),
+            _series("here", here, key),
+            envelopes=_envelopes(f"{precision}-{key}", steps[0]["step"], len(steps)),
+        )
+        if parity.verdict != "agree":
+            return say(parity.verdict, f"{name}: {parity.reason}", parity.first_step)
+    most = {k: max(row[f"{k}_difference"] or 0.0 for row in steps) for k in ("loss", "norm")}
+    return say(
+        "agree",
+        f"{len(steps)} steps inside the envelopes of {precision}; largest relative difference "
+        f"{most['loss']:.1e} of the loss, {most['norm']:.1e} of the gradient norm",
+    )
+
+
+def _series(name: str, side: Mapping[str, Any], key: str) -> Series:
+    told = [s for s in side["trace"] if s[key] is not None]
+    return Series(name, tuple(s["step"] for s in told), tuple(s[key] for s in told))
 
 
 def _picture(packed: Mapping[str, Any], here: Mapping[str, Any], sample: str) -> bool:
@@ -143,14 +155,10 @@ def _same_input(there: Mapping[str, Any], now: Mapping[str, Any] | None) -> bool
     return math.isclose(there["numbers"], now["numbers"], rel_tol=NUMBERS)
 
 
-def _envelopes(precision: str, first: int, count: int) -> Envelopes:
+def _envelopes(noise: str, first: int, count: int) -> Envelopes:
     """By step number. Both sides start from equal bits, so the noise is that of a training's first steps."""
-    if precision == "bf16":
-        return {(first, first + count - 1): LOSS_BF16}
     return {
-        (a + first - 1, min(b, count) + first - 1): t
-        for (a, b), t in ENVELOPES["dense"].items()
-        if a <= count
+        (a + first - 1, min(b, count) + first - 1): t for (a, b), t in BY_NOISE[noise].items() if a <= count
     }
 
 
@@ -231,12 +239,12 @@ def render_terminal(told: Mapping[str, Any]) -> str:
             emulated = " EMULATED" if side["emulated"] else ""
             lines.append(
                 f"{word:8}{side['target']}{commit}, {side['runner']} {side['device_arch']}{emulated}, "
-                f"{side['world']} ranks, torch {side['torch']}, {side['precision']}, {side['api']}"
+                f"{counted(side['world'], 'rank')}, torch {side['torch']}, {side['precision']}, {side['api']}"
             )
     if told["loaded"] is not None:
         count = len(told["loaded"])
         lines.append(
-            f"state   {f'{count} tensors differ' if count else 'bit for bit as packed'} after loading"
+            f"state   {counted(count, 'difference') if count else 'bit for bit as packed'} after loading"
         )
         lines += [f"        {line}" for line in told["loaded"][:10]]
     if told["inputs"] is not None:

@@ -202,7 +202,7 @@ def _pack(options: argparse.Namespace) -> int:
         print(f"harness: not packed, does not resume here: {told['reason']}", file=sys.stderr)
     else:
         how = "bit for bit" if told["exact"] else "within the envelopes"
-        print(f"{options.bundle}: {told['target']} on {told['world']} ranks; resumes here {how}")
+        print(f"{options.bundle}: {told['target']} on ranks: {told['world']}; resumes here {how}")
     return int(told["exit_status"])
 
 

@@ -95,7 +95,7 @@ def resume(rank: Rank, target: Any) -> dict[str, Any]:
 
 
 def about(target: Any) -> dict[str, Any]:
-    """What of this process may decide bits: torch, its vendor libraries by name, threads, the target's supplies."""
+    """What of this process may decide bits: torch, its vendor libraries by name, threads, fp32 products, supplies."""
     import torch
 
     names = ("cuda", "hip", "rocm")  # vendor-ok: attributes of torch.version
@@ -104,6 +104,7 @@ def about(target: Any) -> dict[str, Any]:
         "torch": str(torch.__version__),
         "vendor": {name: getattr(torch.version, name, None) for name in names},
         "threads": torch.get_num_threads(),
+        "products": torch.get_float32_matmul_precision(),
         "supplies": [*target.supplies, *supply()],
     }
 

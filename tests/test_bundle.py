@@ -115,7 +115,7 @@ def test_another_number_of_ranks_or_sharding_agrees(world: int, api: str, packed
     """The packed checkpoint loads bit for bit elsewhere, and goes on within the envelopes."""
     done = checkpoint("verify", packed, "--ranks", str(world), "--api", api)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("AGREE: 2 common steps inside the envelopes")
+    assert done.stdout.startswith("AGREE: 2 steps inside the envelopes of fp32")
     assert "state   bit for bit as packed after loading" in done.stdout
     assert "inputs  48 of 48 as packed" in done.stdout
     note = f"ranks: 2 there, {world} here" if world != 2 else "sharding: fsdp1 there, fsdp2 here"
@@ -158,7 +158,7 @@ def test_a_checkpoint_that_the_target_refuses_is_no_verdict(bundle: Path) -> Non
     mend(bundle, f"checkpoint/{folder.name}/weights.pt")
     done = checkpoint("verify", bundle, "--ranks", "1")
     assert done.returncode == 3
-    assert done.stdout.startswith("NOT LOADED: reference raised on 1 ranks")
+    assert done.stdout.startswith("NOT LOADED: reference raised on 1 rank")
     assert "DamagedCheckpoint" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 

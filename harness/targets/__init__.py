@@ -8,20 +8,15 @@ from types import ModuleType
 
 from harness.errors import UsageError
 
-_NOT_TARGETS = {
-    "base",
-    "checkout",
-    "standins",
-    "training",
-    "vitra_training",
-    "reference_training",
-    "reference_model",
-}
+_HELPERS = ("training", "model", "supplies", "pairing", "checkpoints", "states")
 
 
 def names() -> tuple[str, ...]:
     """The targets there are, by file."""
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in _NOT_TARGETS))
+    found = [m.name for m in pkgutil.iter_modules(__path__)]
+    return tuple(
+        sorted(n for n in found if n not in {"base", "checkout", "standins"} and not n.endswith(_HELPERS))
+    )
 
 
 def module(name: str) -> ModuleType:

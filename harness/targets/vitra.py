@@ -50,10 +50,29 @@ def supplies() -> tuple[str, ...]:
     needed = []
     if importlib.util.find_spec("utils3d") is None:
         needed.append("S0 stand-in for utils3d")
+    if importlib.util.find_spec("wandb") is None:
+        needed.append("S0 stand-in for wandb (training)")
     if _operators_missing():
         needed.append("S1 torchvision operators nms and qnms declared")
+    if _torch_build() == "cpu":
+        needed += [
+            "S2 device calls answered for a CPU (training)",
+            "S3 as many devices in a node as ranks (training)",
+            "S4 accelerate told that ranks are CPU processes (training)",
+            "S5 full state dicts left on the device (training)",
+            "S6 autocast on the CPU (training)",
+        ]
+    needed.append("S7 metrics end without their 210 s of sleep (training)")
     needed.append("D1 pass-through processor (data path only)")
     return tuple(needed)
+
+
+def _torch_build() -> str:
+    """Local version of the installed torch, as in `2.13.0+cpu`; empty without."""
+    try:
+        return metadata.version("torch").partition("+")[2]
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _operators_missing() -> bool:

@@ -1,7 +1,6 @@
 """VITRA's own training: `scripts/train.py`, `VLAFSDPStrategy` and the model unmodified, with supplies from outside.
 
-Supplies are numbered as in the project's notes on VITRA; those for a machine without accelerator stay away where
-there is one. A plan is carried out by calling the script's own `experiment` with hooks around its parts.
+A plan is carried out by calling the script's own `experiment` with hooks around its parts.
 """
 
 from __future__ import annotations
@@ -11,22 +10,21 @@ import functools
 import importlib
 import importlib.util
 import json
-import os
 import runpy
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from harness.targets import training
 from harness.targets.training import BACKBONE, HEAD, Plan, Session
+from harness.targets.vitra_pairing import DIFFUSION_STEPS, SameMask, collated, paired, read, wake_head
+from harness.targets.vitra_supplies import set_node, supply
 
 CHUNK = 8
 IMAGE_HEIGHT = 112
-DIFFUSION_STEPS = 2
 TASK = "harness"
-HAND_DIMENSIONS = 102
 
 
 class VitraTrainer:
@@ -127,72 +125,6 @@ def variant(path: str, plan: Plan) -> dict[str, Any]:
 
 
 @functools.cache
-def supply() -> tuple[str, ...]:
-    """Puts in force what training needs on this machine; gives the supplies' names."""
-    import torch
-
-    os.environ.setdefault("WANDB_API_KEY", "offline")  # S7: the script refuses to start without one
-    found = ["S7 metrics end without their 210 s of sleep"]
-    if importlib.util.find_spec("wandb") is None:
-        sys.modules["wandb"] = importlib.import_module("harness.targets.standins.wandb")
-        found.insert(0, "S0 stand-in for wandb")
-    if not torch.accelerator.is_available():
-        found += _supply_cpu(torch)
-    metrics: Any = importlib.import_module("vitra.training.metrics")
-    metrics.WeightsBiasesTracker.finalize = staticmethod(lambda: None)
-    if not torch.accelerator.is_available():
-        import torch.distributed.fsdp as sharding
-
-        fsdp: Any = importlib.import_module("vitra.training.fsdp")
-        for name in ("FullStateDictConfig", "FullOptimStateDictConfig"):
-            setattr(fsdp, name, _on_device(getattr(sharding, name)))
-    return tuple(found)
-
-
-def _on_device(config: Any) -> Any:
-    @functools.wraps(config, updated=())
-    def made(*_args: Any, **kwargs: Any) -> Any:
-        return config(**{**kwargs, "offload_to_cpu": False})
-
-    return made
-
-
-def _supply_cpu(torch: Any) -> list[str]:
-    """S2 to S6: for a machine without accelerator."""
-    torch.cuda.current_device = lambda: torch.device("cpu")  # vendor-ok: VITRA's own call, S2
-    torch.cuda.set_device = lambda *_: None  # vendor-ok: VITRA's own call, S2
-    set_node(None)
-    if "WORLD_SIZE" in os.environ:
-        accelerate: Any = importlib.import_module("accelerate")
-        accelerate.PartialState(cpu=True)
-    real: Any = torch.autocast
-
-    class Autocast(real):  # type: ignore[misc]
-        def __init__(self, device_type: str, *args: Any, **kwargs: Any) -> None:
-            super().__init__(
-                "cpu" if device_type == "cuda" else device_type, *args, **kwargs
-            )  # vendor-ok: VITRA's own word, S6
-
-    torch.autocast = Autocast
-    return [
-        "S2 device calls of torch answered for a CPU",
-        "S3 as many devices in a node as ranks",
-        "S4 accelerate told that ranks are CPU processes",
-        "S5 full state dicts left on the device",
-        "S6 autocast on the CPU",
-    ]
-
-
-def set_node(ranks: int | None) -> None:
-    """S3: how many ranks FSDP takes for one node; all of them by default."""
-    import torch
-
-    if not torch.accelerator.is_available():
-        count = ranks or int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        torch.cpu.device_count = lambda: count
-
-
-@functools.cache
 def script(path: str) -> Any:
     """`scripts/train.py` as a module; its main part does not run."""
     spec = importlib.util.spec_from_file_location("vitra_train_script", Path(path, "scripts/train.py"))
@@ -201,24 +133,6 @@ def script(path: str) -> Any:
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-class _SameMask:
-    """torch.nn.functional as VITRA's action model sees it in float64: the attention mask in the query's precision.
-
-    torch 2.13 on a CPU takes a float32 mask beside float64 queries without complaint and computes something else.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module("torch.nn.functional"), name)
-
-    def scaled_dot_product_attention(
-        self, query: Any, key: Any, value: Any, attn_mask: Any = None, **rest: Any
-    ) -> Any:
-        import torch
-
-        mask = None if attn_mask is None else attn_mask.to(query.dtype)
-        return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, **rest)
 
 
 class _Keep:
@@ -251,12 +165,12 @@ def _experiment(trainer: VitraTrainer, plan: Plan, ready: Callable[[Session], No
 
     def built(*args: Any, **kwargs: Any) -> Any:
         model = build(*args, **kwargs)
-        _wake_head(model)
+        wake_head(model)
         return model.double() if plan.precision == "fp64" else model
 
     def materialized(*args: Any, **kwargs: Any) -> Any:
         dataset, collator, sampler = materialize(*args, **kwargs)
-        return dataset, _collated(collator, plan), sampler
+        return dataset, collated(collator, plan), sampler
 
     def trained(self: Any, dataloader: Any, metrics: Any, *args: Any, **kwargs: Any) -> None:
         session = _session(self, metrics, plan, seen)
@@ -276,64 +190,30 @@ def _experiment(trainer: VitraTrainer, plan: Plan, ready: Callable[[Session], No
         if "trackers" in plan.options:
             metrics = module.VLAMetrics
             swap(module, "VLAMetrics", lambda _, **rest: metrics(plan.options["trackers"], **rest))
-        swap(MultipleWeightedDataset, "__getitem__", _read(MultipleWeightedDataset.__getitem__, seen, plan))
+        swap(MultipleWeightedDataset, "__getitem__", read(MultipleWeightedDataset.__getitem__, seen, plan))
         if plan.sharding == "none":
             swap(strategy, "run_setup", _unsharded(setup))
+        if plan.augment:
+            swap(importlib.import_module("vitra.datasets.human_dataset"), "center_crop_short_side", _no_crop)
         if plan.precision == "fp64":
-            swap(importlib.import_module("vitra.models.action_model.dit"), "F", _SameMask())
+            swap(importlib.import_module("vitra.models.action_model.dit"), "F", SameMask())
         if plan.paired:
-            stack.enter_context(_paired(seen))
+            stack.enter_context(paired(seen))
         module.experiment(variant(trainer.path, plan))
         for thread in threading.enumerate():  # VITRA's saving threads, which nobody joins
             if thread is not threading.main_thread() and "save_with_time" in thread.name:
                 thread.join()
 
 
+def _no_crop(*_args: Any) -> None:
+    """VITRA prints an augmentation's error and crops instead: a run that should augment must not."""
+    raise RuntimeError("the augmentation failed; VITRA's own message is in the rank's log")
+
+
 def _swapped(stack: contextlib.ExitStack, owner: Any, name: str, value: Any) -> None:
     before = getattr(owner, name)
     setattr(owner, name, value)
     stack.callback(setattr, owner, name, before)
-
-
-def _wake_head(model: Any) -> None:
-    """Gives the head's zero-initialised gates small values: with zeros no gradient reaches the backbone at step 1."""
-    import torch
-
-    generator = torch.Generator().manual_seed(1)
-    for name, parameter in model.act_model.named_parameters():
-        if "adaLN" in name or "final_layer" in name:
-            parameter.data.normal_(0, 0.02, generator=generator)
-
-
-def _collated(collator: Any, plan: Plan) -> Any:
-    """The collator; paired runs have all hands in the loss, whose mean is else over what a rank happens to hold."""
-
-    def collate(items: Any) -> Any:
-        batch = collator(items)
-        if plan.paired:
-            batch["action_masks"][..., :HAND_DIMENSIONS] = True
-        if plan.precision == "fp64":
-            batch = {k: v.double() if hasattr(v, "is_floating_point") and v.is_floating_point() else v
-                     for k, v in batch.items()}  # fmt: skip
-        return batch
-
-    return collate
-
-
-def _read(getitem: Any, seen: list[int], plan: Plan) -> Any:
-    def read(self: Any, index: Any) -> Any:
-        number = int(index[1] if isinstance(index, tuple) else index)
-        seen.append(number)
-        if plan.paired:
-            import random
-
-            import numpy as np
-
-            random.seed(number)
-            np.random.seed(number)
-        return getitem(self, index)
-
-    return read
 
 
 def _session(strategy: Any, metrics: Any, plan: Plan, seen: list[int]) -> Session:
@@ -393,56 +273,3 @@ def _unsharded(setup: Any) -> Any:
         self.harness_norms = norms
 
     return run_setup
-
-
-@contextlib.contextmanager
-def _paired(seen: list[int]) -> Iterator[None]:
-    """Noise, time steps and dropped conditions drawn for each sample from a generator of its own.
-
-    VITRA draws them in one call for a batch of `repeats x samples` rows; the rows of a sample get what that
-    sample gets in any batch. `seen` ends with the samples of the batch that is under way.
-    """
-    policy: Any = importlib.import_module("vitra.models.action_model.diffusion_policy")
-    dit: Any = importlib.import_module("vitra.models.action_model.dit")
-    drawn = _Drawn(seen)
-    before = policy.torch, dit.torch
-    policy.torch, dit.torch = drawn, drawn
-    try:
-        yield
-    finally:
-        policy.torch, dit.torch = before
-
-
-class _Drawn:
-    """torch as VITRA's action model sees it: three of its random functions go by sample."""
-
-    def __init__(self, seen: list[int]) -> None:
-        self._seen = seen
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module("torch"), name)
-
-    def _rows(self, kind: int, rows: int, draw: Callable[[Any, int], Any]) -> Any:
-        import torch
-
-        samples = self._seen[-(rows // DIFFUSION_STEPS) :]
-        one = [draw(torch.Generator().manual_seed(sample * 4 + kind), DIFFUSION_STEPS) for sample in samples]
-        stacked = torch.stack(one, dim=1)  # (repeats, samples, ...)
-        return stacked.reshape(rows, *stacked.shape[2:])
-
-    def randn_like(self, like: Any) -> Any:
-        import torch
-
-        shape = like.shape[1:]
-        found = self._rows(0, len(like), lambda g, n: torch.randn(n, *shape, generator=g))
-        return found.to(like)
-
-    def randint(self, low: int, high: int, size: Any, device: Any = None) -> Any:
-        import torch
-
-        return self._rows(1, size[0], lambda g, n: torch.randint(low, high, (n,), generator=g)).to(device)
-
-    def rand(self, count: int, device: Any = None) -> Any:
-        import torch
-
-        return self._rows(2, count, lambda g, n: torch.rand(n, generator=g)).to(device)

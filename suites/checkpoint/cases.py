@@ -120,4 +120,4 @@ def closure(names: Iterable[str]) -> list[Job]:
     needed = set(names)
     for name in list(needed):
         needed.update(job for job, _ in JOBS[name].uses.values())
-    return sorted((JOBS[n] for n in needed), key=lambda j: (j.phase, j.do != "kills", j.world, j.do, j.name))
+    return sorted((JOBS[n] for n in needed), key=lambda j: (j.phase, j.world, j.do, j.name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import multiprocessing
 import os
 import random
@@ -53,20 +54,17 @@ class Saver:
 
 
 def _save(trainer: Any, plan: Plan, pipe: Any) -> None:
-    """In the new process: gets a session ready, tells its state, saves when told to, says when all is written."""
+    """In the new process: gets a session ready, saves when told to, says when all is written."""
     import torch.distributed as dist
-
-    from suites.checkpoint.rank_checkpoint import regroup
 
     rank = Rank()
     if trainer is None:
         trainer = rank.target().trainer
-    regroup(rank, 1, f"saver-{os.getpid()}")
+    work.regroup(rank, 1, f"saver-{os.getpid()}")
     rank.join()
     trainer.prepare()
     session = trainer.restore(plan)
-    state = work.held(session)
-    pipe.send(state)
+    pipe.send("ready")
     pipe.recv()
     session.save(STEP)
     work.settle()
@@ -78,9 +76,12 @@ def _save(trainer: Any, plan: Plan, pipe: Any) -> None:
 def kills(doing: work.Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
     """Kills saves at random moments; tells of each what the target would then resume from."""
     old, new = (Path(f) for f in job["folders"][:2])
-    root = Path(job["root"])
+    root, count = Path(job["root"]), job["moments"]
     draw = random.Random(job["seed"])
-    count = job["moments"]
+    doing.regroup(1, "kills-ready")
+    state = work.held(doing.trainer.restore(dataclasses.replace(plan, resume=str(new))))
+    gc.collect()
+    doing.regroup(None, "kills")  # the threads of a process group would be missing in forked processes
 
     def start(name: str) -> Saver:
         folder = Path(plan.folder, name)
@@ -93,13 +94,13 @@ def kills(doing: work.Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, An
     moments: list[dict[str, Any]] = []
     try:
         whole = ready.pop(0)
-        state = whole.hear()
+        whole.hear()
         begin = time.monotonic()
         whole.go()
         whole.hear()
         save_s = time.monotonic() - begin
         whole.kill()
-        judge = Judge(doing, old, Path(work.last_of(doing, whole.plan)), state)
+        judge = Judge(doing, old, work.last_of(doing, whole.plan), state)
         for number in range(count):
             saver = ready.pop(0)
             saver.hear()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -26,50 +24,28 @@ def main(rank: Rank) -> dict[str, Any]:
     minidata.complete(target, rank.request["data"])
     answer: dict[str, Any] = {}
     doing = work.Doing(target.trainer, rank)
-    alone = None
     for job in rank.request["jobs"]:
         if rank.number >= job["world"]:
             continue
-        wanted = None if job["do"] == "kills" else job["world"]
-        if alone != (wanted,):
-            doing.forget()
-            regroup(rank, wanted, job["name"])
-            alone = (wanted,)
+        if doing.world != job["world"]:
+            doing.regroup(job["world"], job["name"])
         print(f"=== {job['name']}", flush=True)
-        begin = time.monotonic()
+        begin, used = time.monotonic(), time.process_time()
         try:
             plan = Plan.from_json(job["plan"])
             do = kills.kills if job["do"] == "kills" else getattr(work, job["do"])
-            answer[job["name"]] = {**do(doing, plan, job), "seconds": time.monotonic() - begin}
-        except Exception as error:
+            answer[job["name"]] = do(doing, plan, job)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
             traceback.print_exc()
             answer[job["name"]] = {"error": work.chain(error), "text": traceback.format_exc()[-3000:]}
-            alone = None
+            doing.world = None
             together(rank, job)
-        print(f"=== {job['name']} took {time.monotonic() - begin:.2f} s", flush=True)
+        took, used = time.monotonic() - begin, time.process_time() - used
+        print(f"=== {job['name']} took {took:.2f} s, {used:.2f} s of a CPU", flush=True)
         gc.collect()
         rank.write(answer)
-    doing.forget()
-    regroup(rank, None, "end")
+    doing.regroup(None, "end")
     return answer
-
-
-def regroup(rank: Rank, world: int | None, name: str) -> None:
-    """Leaves the process group for one of the first `world` ranks, as if no others had been started."""
-    import torch.distributed as dist
-
-    if dist.is_initialized():
-        dist.destroy_process_group()
-    if world is None:
-        return
-    os.environ["WORLD_SIZE"] = os.environ["LOCAL_WORLD_SIZE"] = str(world)
-    place = rank.folder / f"group-{name.replace('/', '_')}"
-    dist.init_process_group(rank.backend, init_method=f"file://{place}", rank=rank.number, world_size=world)
-    if "accelerate" in sys.modules:  # it remembers the first group of a process
-        from accelerate import PartialState
-
-        PartialState._reset_state()
-        PartialState(cpu=rank.device == "cpu")
 
 
 def together(rank: Rank, job: dict[str, Any]) -> None:

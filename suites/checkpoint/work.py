@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +24,15 @@ class Doing:
 
     def __init__(self, trainer: Any, rank: Rank) -> None:
         self.trainer, self.rank = trainer, rank
+        self.world: int | None = None
         self._kept: tuple[Any, Session] | None = None
+
+    def regroup(self, world: int | None, name: str) -> None:
+        """Another process group, and no session of the one before; `name` is one that no group had."""
+        self._kept = None
+        gc.collect()
+        regroup(self.rank, world, name)
+        self.world = world
 
     def session(self, plan: Plan) -> Session:
         """A session of that shape without anything loaded, from its shelf if it is there."""
@@ -31,8 +41,23 @@ class Doing:
             self._kept = (shape, self.trainer.restore(plan))
         return self._kept[1]
 
-    def forget(self) -> None:
-        self._kept = None
+
+def regroup(rank: Rank, world: int | None, name: str) -> None:
+    """Leaves the process group for one of the first `world` ranks, as if no others had been started."""
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    if world is None:
+        return
+    os.environ["WORLD_SIZE"] = os.environ["LOCAL_WORLD_SIZE"] = str(world)
+    place = rank.folder / f"group-{name.replace('/', '_')}"
+    dist.init_process_group(rank.backend, init_method=f"file://{place}", rank=rank.number, world_size=world)
+    if "accelerate" in sys.modules:  # it remembers the first group of a process
+        from accelerate import PartialState
+
+        PartialState._reset_state()
+        PartialState(cpu=rank.device == "cpu")
 
 
 def chain(error: BaseException | None) -> list[str]:
