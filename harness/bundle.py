@@ -279,7 +279,7 @@ def _here(runner: Runner, spec: TargetSpec, answer: Mapping[str, Any], world: in
             "name": spec.name,
             "commit": spec.commit,
             "dirty": spec.dirty,
-            "supplies": answer["supplies"],
+            "supplies": list(targets.module(spec.name).supplies()),
         },
         "runner": vars(fingerprint.collect_runner(runner)),
         "world": world,

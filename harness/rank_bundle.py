@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ def pack(rank: Rank, target: Any) -> dict[str, Any]:
     )
     moments = [m for by in state["moments"].values() for m in by.values()]
     return {
-        **about(target),
+        **about(),
         "checkpoint": checkpoint,
         "first": first.steps,
         "trace": whole.steps,
@@ -87,25 +86,23 @@ def resume(rank: Rank, target: Any) -> dict[str, Any]:
             rank.write({"not_loaded": f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"})
         raise
     return {
-        **about(target),
+        **about(),
         "trace": trace.steps,
         "loaded": trace.loaded,
         "inputs": inputs(target, plan.data, trace.after(0)),
     }
 
 
-def about(target: Any) -> dict[str, Any]:
-    """What of this process may decide bits: torch, its vendor libraries by name, threads, fp32 products, supplies."""
+def about() -> dict[str, Any]:
+    """What of this process may decide bits: torch, its vendor libraries by name, threads, fp32 products."""
     import torch
 
     names = ("cuda", "hip", "rocm")  # vendor-ok: attributes of torch.version
-    supply = getattr(sys.modules[type(target.trainer).__module__], "supply", tuple)
     return {
         "torch": str(torch.__version__),
         "vendor": {name: getattr(torch.version, name, None) for name in names},
         "threads": torch.get_num_threads(),
         "products": torch.get_float32_matmul_precision(),
-        "supplies": [*target.supplies, *supply()],
     }
 
 
