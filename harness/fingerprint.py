@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import os
 import platform
 import subprocess
@@ -15,6 +17,24 @@ from harness.records import RunnerInfo
 from harness.runners.base import Runner
 
 PACKAGES = ("torch", "decord", "numpy", "pytest", "pytest-xdist", "hypothesis", "transformers")
+
+
+RECIPES = (
+    "fixtures/dataset.py",
+    "fixtures/tiny_paligemma.py",
+    "harness/targets/reference_model.py",
+    "suites/fsdp/scenarios.py",
+    "suites/minidata.py",
+)
+
+
+def collect_recipe(root: Path) -> str:
+    """Twelve hex digits over what decides the numbers of a training trace: data, models and plans.
+
+    Over syntax trees: a comment or a line break changes nothing.
+    """
+    trees = [ast.dump(ast.parse((root / path).read_text(encoding="utf-8"))) for path in RECIPES]
+    return hashlib.sha256("\n".join(trees).encode()).hexdigest()[:12]
 
 
 def collect_runner(runner: Runner) -> RunnerInfo:

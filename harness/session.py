@@ -92,7 +92,7 @@ def _header(
         runner=fingerprint.collect_runner(runner),
         target=TargetInfo(spec.name, spec.commit, spec.dirty, supplies, spec.patches, spec.note),
         selection=_selection(config),
-        configuration={"fixtures": damaged.recipe_digest()},
+        configuration={"fixtures": damaged.recipe_digest(), "training": fingerprint.collect_recipe(ROOT)},
         machine=fingerprint.collect_machine(),
         software=fingerprint.collect_software(),
         harness_commit=commit,

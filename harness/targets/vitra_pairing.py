@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from harness.targets import training
 from harness.targets.training import Plan
 
 DIFFUSION_STEPS = 2
@@ -101,12 +102,20 @@ def collated(collator: Any, plan: Plan) -> Any:
         batch = collator(items)
         if plan.paired:
             batch["action_masks"][..., :HAND_DIMENSIONS] = True
-        if plan.precision == "fp64":
-            batch = {k: v.double() if hasattr(v, "is_floating_point") and v.is_floating_point() else v
-                     for k, v in batch.items()}  # fmt: skip
+        if plan.sharding == "none":  # what FSDP does for sharded runs
+            batch = {k: _moved(v, double=plan.precision == "fp64") for k, v in batch.items()}
         return batch
 
     return collate
+
+
+def _moved(value: Any, *, double: bool) -> Any:
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value
+    value = value.to(training.device())
+    return value.double() if double and value.is_floating_point() else value
 
 
 def read(getitem: Any, seen: list[int], plan: Plan) -> Any:

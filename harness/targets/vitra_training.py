@@ -261,7 +261,7 @@ def _unsharded(setup: Any) -> Any:
 
         fsdp: Any = importlib.import_module("vitra.training.fsdp")
         real = fsdp.FSDP
-        fsdp.FSDP = lambda model, **_: model
+        fsdp.FSDP = lambda model, **_: model.to(training.device())
         try:
             setup(self, *args, **kwargs)
         finally:
