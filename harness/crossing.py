@@ -49,6 +49,19 @@ def judge_crossings(run: Run, others: Sequence[AcceptedTraces]) -> tuple[Crossin
     return tuple(sorted(found, key=lambda c: (c.test, c.trace, c.other)))
 
 
+def crossing_reasons(crossings: Sequence[Crossing]) -> list[str]:
+    """What traces of other runners say against a green."""
+    found = []
+    for verdict, words in (("differ", "differ from"), ("inconclusive", "are inconclusive beside")):
+        mine = [c for c in crossings if c.verdict == verdict]
+        if mine:
+            where = ", ".join(sorted({c.other for c in mine}))
+            found.append(
+                f"{len(mine)} traces {words} those of {where} (first: {mine[0].test} {mine[0].trace})"
+            )
+    return found
+
+
 def _cross(test: str, here: str, trace: Trace, other: str, there: Trace) -> Crossing:
     wider = max((trace.noise, there.noise), key=lambda n: max(BY_NOISE[n or ""].values()))
     last = min(t.first_step + len(t.values) for t in (trace, there)) - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
 import platform
@@ -31,10 +30,9 @@ RECIPES = (
 def collect_recipe(root: Path) -> str:
     """Twelve hex digits over what decides the numbers of a training trace: data, models and plans.
 
-    Over syntax trees: a comment or a line break changes nothing.
+    Over the files' bytes: syntax trees and tokens differ between versions of Python.
     """
-    trees = [ast.dump(ast.parse((root / path).read_text(encoding="utf-8"))) for path in RECIPES]
-    return hashlib.sha256("\n".join(trees).encode()).hexdigest()[:12]
+    return hashlib.sha256(b"".join((root / path).read_bytes() for path in RECIPES)).hexdigest()[:12]
 
 
 def collect_runner(runner: Runner) -> RunnerInfo:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, Literal
 
-from harness.crossing import judge_crossings
+from harness.crossing import crossing_reasons, judge_crossings
 from harness.matching import expired, holds_until, matching
 from harness.records import Header, KnownIssue, Metric, Record, Run, suite_of
 from harness.verdicts import (
@@ -18,7 +18,6 @@ from harness.verdicts import (
     VERDICTS,
     AcceptedTraces,
     Baseline,
-    Crossing,
     Judgement,
     MetricVerdict,
     SuiteVerdict,
@@ -42,7 +41,7 @@ def judge(
     metrics = tuple(_judge_metrics(run, baseline))
     crossings = judge_crossings(run, others)
     reasons = _reasons(run, tests, suites, incomparable)
-    reasons += _crossing_reasons(crossings)
+    reasons += crossing_reasons(crossings)
     red = any(t.verdict in RED for t in tests) or any(c.verdict == "differ" for c in crossings)
     status: Literal["green", "red", "no_verdict"] = "red" if red else "no_verdict" if reasons else "green"
     notes = _notes(run, baseline, incomparable, metrics)
@@ -56,19 +55,6 @@ def judge(
         tuple(notes),
         crossings,
     )
-
-
-def _crossing_reasons(crossings: Sequence[Crossing]) -> list[str]:
-    """What traces of other runners say against a green."""
-    found = []
-    for verdict, words in (("differ", "differ from"), ("inconclusive", "are inconclusive beside")):
-        mine = [c for c in crossings if c.verdict == verdict]
-        if mine:
-            where = ", ".join(sorted({c.other for c in mine}))
-            found.append(
-                f"{len(mine)} traces {words} those of {where} (first: {mine[0].test} {mine[0].trace})"
-            )
-    return found
 
 
 def _judge_tests(run: Run, baseline: Baseline | None, today: date) -> tuple[TestVerdict, ...]:

@@ -33,7 +33,7 @@ def suites(folder: Path, *options: str, variables: dict[str, str] | None = None)
 def made_up(tmp_path: Path, text: str, *options: str) -> Done:
     """A suite `demo` of one file with the given text, on the reference target."""
     suite = tmp_path / "suites" / "demo"
-    suite.mkdir(parents=True)
+    suite.mkdir(parents=True, exist_ok=True)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (suite / "test_demo.py").write_text(text)
     return _pytest(tmp_path, tmp_path / "run", ("suites", "--target", "reference", *options), None)

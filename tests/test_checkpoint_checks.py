@@ -19,6 +19,7 @@ def held(**more: Any) -> dict[str, Any]:
         "moments": {"a": dict(pair), "b": dict(pair)},
         "digest": "0123",
         "steps": [2.0],
+        "frozen": [],
         **more,
     }
 
@@ -70,6 +71,9 @@ def test_moments_must_be_two() -> None:
     assert checks.moments_fault(one) is not None
     del one["moments"]["b"]
     assert checks.moments_fault(one) is not None
+    lacking = held(frozen=["b"])
+    del lacking["moments"]["b"]
+    assert checks.moments_fault(lacking) is None
 
 
 def test_indivisible() -> None:

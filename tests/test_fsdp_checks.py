@@ -111,6 +111,7 @@ def test_each_check_sees_its_fault(good: Run) -> None:
         (checks.freeze_fault(good, 1), "wrong_rate"),
         (checks.decay_fault(told(good, 0, decay={"w": 0.0, "b": 0.0}), good), "wrong_rate"),
         (checks.clip_fault(altered(good, 0, 1, clipped=2.0), 1.0), "wrong_rate"),
+        (checks.clip_fault(altered(good, 0, 1, clipped=nan), 1.0), "wrong_rate"),
         (checks.clip_fault(altered(good, 0, 1, norm=0.5, clipped=0.25), 1.0), "wrong_rate"),
     ]
     assert [(None if f is None else f.kind, kind) for f, kind in found if f is None or f.kind != kind] == []

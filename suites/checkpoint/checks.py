@@ -8,7 +8,7 @@ from typing import Any
 
 from suites.faults import Fault
 
-ALLOWED = re.compile(r"(collections|torch|torch\._utils|torch\.storage) \S+")
+ALLOWED = re.compile(r"(collections|torch|torch\._utils|torch\._tensor|torch\.storage) \S+")
 """What a checkpoint's pickle may import: what torch's own loader of weights takes."""
 
 
@@ -52,8 +52,9 @@ def loaded_fault(
 
 
 def moments_fault(held: Mapping[str, Any]) -> Fault | None:
-    """Parameters without both moments, and moments that are one and the same in all parameters."""
-    lacking = [n for n in held["weights"] if len(held["moments"].get(n, {})) != 2]
+    """Trained parameters without both moments, and moments that are one and the same in all parameters."""
+    trained = [n for n in held["weights"] if n not in held["frozen"]]
+    lacking = [n for n in trained if len(held["moments"].get(n, {})) != 2]
     if lacking:
         return Fault(
             "wrong_state", f"{len(lacking)} parameters lack a moment: {lacking[0]}", str(lacking[:5])

@@ -7,6 +7,7 @@ import os
 import pickletools
 import shutil
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,11 @@ def table(weights: Any, moments: Any) -> dict[str, Any]:
     }
 
 
-def content(folder: Path) -> dict[str, Any]:
-    """The state that a checkpoint's files hold, as `table` tells it; raises where they cannot be read."""
+def content(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """The state that a checkpoint's files hold, as `table` tells it; raises where they cannot be read.
+
+    Of the weights those with the given names: files also hold buffers, and shared weights under each of their names.
+    """
     import torch
 
     weights = torch.load(folder / WEIGHTS, map_location="cpu", weights_only=True)
@@ -40,7 +44,8 @@ def content(folder: Path) -> dict[str, Any]:
         for n, by in moments.items()
         if isinstance(n, str)
     }
-    return table({training.plain(n): w for n, w in weights.items()}, found)
+    plain = {training.plain(n): w for n, w in weights.items()}
+    return table({n: plain[n] for n in names if n in plain}, found)
 
 
 def described(folder: Path) -> dict[str, dict[str, Any]]:

@@ -122,9 +122,13 @@ class Judge:
 
     def __init__(self, doing: work.Doing, old: Path, new: Path, state: Mapping[str, Any]) -> None:
         self.doing = doing
-        self.known = {"old": files.content(old), "new": {k: state[k] for k in ("weights", "moments")}}
+        self.names = list(state["weights"])
+        self.known = {
+            "old": files.content(old, self.names),
+            "new": {k: state[k] for k in ("weights", "moments")},
+        }
         self.files = {p.name for p in new.iterdir()}
-        self.saved = files.content(new) == self.known["new"]
+        self.saved = files.content(new, self.names) == self.known["new"]
         """Whether the save that was not killed holds the state that was there to save."""
 
     def look(self, plan: Plan) -> dict[str, Any]:
@@ -136,7 +140,7 @@ class Judge:
         if missing:
             return {"state": "torn", "why": f"{Path(found).name}: {', '.join(missing)} is missing"}
         try:
-            content = files.content(Path(found))
+            content = files.content(Path(found), self.names)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
             return {"state": "torn", "why": f"{Path(found).name}: {type(error).__name__}: {str(error)[:200]}"}
         for name, known in self.known.items():

@@ -35,7 +35,9 @@ def main(rank: Rank) -> dict[str, Any]:
             plan = Plan.from_json(job["plan"])
             do = kills.kills if job["do"] == "kills" else getattr(work, job["do"])
             answer[job["name"]] = do(doing, plan, job)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - torch's CheckpointException is no Exception
             traceback.print_exc()
             answer[job["name"]] = {"error": work.chain(error), "text": traceback.format_exc()[-3000:]}
             doing.world = None

@@ -84,7 +84,8 @@ def held(session: Session) -> dict[str, Any]:
     steps = {float(s["step"]) for p, s in session.optimizer.state.items() if states.local(p).numel()}
     if training.rank() != 0:
         return {"digest": digest, "steps": sorted(steps)}
-    return {"digest": digest, "steps": sorted(steps), **files.table(weights, moments)}
+    frozen = [n for n, p in states.named(session.model).items() if not p.requires_grad]
+    return {"digest": digest, "steps": sorted(steps), "frozen": frozen, **files.table(weights, moments)}
 
 
 class Trained:
@@ -136,11 +137,11 @@ def save(doing: Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
     session = Trained(doing, plan).session
     found: dict[str, Any] = {"held": held(session)}
     folder, place = last(doing, plan), f"{plan.folder}/dcp"
-    weights, moments = state_dict.get_state_dict(session.model, session.optimizer)
+    weights, moments = state_dict.get_state_dict(session.model, session.optimizer, options=by_name())
     dcp.save({"model": weights, "optimizer": moments}, checkpoint_id=place)
     if training.rank() == 0:
         found |= {"folder": str(folder), "dcp": place, "described": files.described(folder)}
-        found["content"] = files.content(folder)
+        found["content"] = files.content(folder, found["held"]["weights"])
     return found
 
 
@@ -206,6 +207,13 @@ def load(doing: Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
     return {"held": held(session), "first_step": session.first_step}
 
 
+def by_name() -> Any:
+    """The optimizer's state by parameter: groups of parameters may differ between world sizes."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions
+
+    return StateDictOptions(flatten_optimizer_state_dict=True)
+
+
 def dcp(doing: Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
     """Loads by torch's own functions, over a state of zeros."""
     import torch
@@ -219,11 +227,15 @@ def dcp(doing: Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
         for state in session.optimizer.state.values():
             for value in state.values():
                 states.local(value).zero_()
-    weights, moments = state_dict.get_state_dict(session.model, session.optimizer)
+    weights, moments = state_dict.get_state_dict(session.model, session.optimizer, options=by_name())
     both = {"model": weights, "optimizer": moments}
     dcp.load(both, checkpoint_id=job["dcp"])
     state_dict.set_state_dict(
-        session.model, session.optimizer, model_state_dict=weights, optim_state_dict=moments
+        session.model,
+        session.optimizer,
+        model_state_dict=weights,
+        optim_state_dict=moments,
+        options=by_name(),
     )
     return {"held": held(session)}
 

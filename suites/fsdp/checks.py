@@ -190,7 +190,7 @@ def clip_fault(run: Any, most: float) -> Fault | None:
     """Gradients that the optimizer saw with a norm over the limit, or that were scaled without need."""
     for step, (norm, clipped) in enumerate(zip(run.of("norm"), run.of("clipped"), strict=True), 1):
         want = min(norm, most)
-        if abs(clipped - want) > 1e-4 * want:
+        if not abs(clipped - want) <= 1e-4 * want:
             return Fault(
                 "wrong_rate",
                 f"step {step}: gradient norm {norm:g} reached the optimizer as {clipped:g}, limit {most:g}",

@@ -91,7 +91,7 @@ def noise(trained: Trained, quantity: str, steps: int) -> list[float]:
     return highest([max(UNIT["fp32"], *column) for column in zip(*apart, strict=True)])
 
 
-@pytest.mark.needs("two", "two-again", "one")
+@pytest.mark.needs("two")
 def test_control_faults_are_seen(trained: Trained, record: Any) -> None:
     """The checks must reject a run with one bit, one rank, one rate, one sample or one loss altered."""
     good = trained("two")

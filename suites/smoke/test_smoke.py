@@ -138,7 +138,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         try:
             forms = wanted(bool(metafunc.config.getoption("--full", default=False)))
         except ValueError as error:
-            raise pytest.UsageError(str(error)) from None
+            raise pytest.Collector.CollectError(str(error)) from None
         metafunc.parametrize("form", forms, ids=[f.name for f in forms])
 
 
