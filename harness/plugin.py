@@ -30,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--patch", action="append", default=[], help="patch to put in force; may be repeated")
     group.addoption("--defect", default=None, help="defect to plant in the target")
     group.addoption("--run-dir", default=None, help="new folder for this run (default: a new one in runs/)")
+    group.addoption("--full", action="store_true", help="also the long form of the smoke suite (full.toml)")
     group.addoption("--time-limit", type=float, default=60.0, help="seconds until a child counts as hanging")
 
 

@@ -51,14 +51,8 @@ def start(config: pytest.Config) -> State:
         raise UsageError(why)
     for name, value in runner.environment().items():
         os.environ.setdefault(name, value)
-    capture = config.pluginmanager.getplugin("capturemanager")
-    if capture is not None:
-        capture.suspend_global_capture(in_=True)
-    try:
-        spec = base.locate(option.target, option.target_path, option.patch, clone=True, say=_say)
-    finally:
-        if capture is not None:
-            capture.resume_global_capture()
+    # pytest captures nothing while it configures: what is said here is seen.
+    spec = base.locate(option.target, option.target_path, option.patch, clone=True, say=_say)
     if option.defect is not None:
         spec = dataclasses.replace(spec, defect=option.defect)
         _check_defect(option.defect)

@@ -278,3 +278,11 @@ def test_x(group, n): time.sleep(0.02)
         assert len({r.worker for r in done.run.records if f"[{group}-" in r.test}) == 1
     assert len(done.run.records) == 25
     assert all("@" not in r.test for r in done.run.records)
+
+
+def test_a_suite_that_cannot_be_imported_is_told(tmp_path: Path) -> None:
+    """A broken import is pytest's own message, and the report of that run is no verdict."""
+    done = runs.made_up(tmp_path, "import nothing_such\n")
+    assert "No module named 'nothing_such'" in done.output
+    assert "closed file" not in done.output
+    assert runs.harness("report", str(done.folder)).returncode == 3

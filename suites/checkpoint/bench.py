@@ -28,8 +28,11 @@ class Bench:
         if self._data is not None:
             self._data.cleanup()
 
-    def get(self, name: str, launch: Any, record: Any) -> list[dict[str, Any]]:
-        """The answers by rank; fails the test when the target raised, raises the launch's failure when it ended before."""
+    def get(self, name: str, launch: Any, record: Any, *, raw: bool = False) -> list[dict[str, Any]]:
+        """The answers by rank; raises the launch's failure when it ended before.
+
+        When the target raised, it fails the test; if `raw`, the error is part of the answer.
+        """
         job = JOBS[name]
         for before in sorted({job for job, _ in job.uses.values()}):
             self.get(before, launch, record)
@@ -39,7 +42,7 @@ class Bench:
             raise self._launched[job.phase] or RuntimeError(f"{name} was not among the jobs launched")
         found = self._answers[name]
         for rank, answer in enumerate(found):
-            if "error" in answer:
+            if "error" in answer and not raw:
                 fault = Fault("exception", f"{name}: rank {rank}: {answer['error'][0]}", answer["text"])
                 record.fail(*fault)
         return found

@@ -137,7 +137,7 @@ def save(doing: Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
     session = Trained(doing, plan).session
     found: dict[str, Any] = {"held": held(session)}
     folder, place = last(doing, plan), f"{plan.folder}/dcp"
-    weights, moments = state_dict.get_state_dict(session.model, session.optimizer, options=by_name())
+    weights, moments = state_dict.get_state_dict(session.model, session.optimizer)
     dcp.save({"model": weights, "optimizer": moments}, checkpoint_id=place)
     if training.rank() == 0:
         found |= {"folder": str(folder), "dcp": place, "described": files.described(folder)}
@@ -207,13 +207,6 @@ def load(doing: Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
     return {"held": held(session), "first_step": session.first_step}
 
 
-def by_name() -> Any:
-    """The optimizer's state by parameter: groups of parameters may differ between world sizes."""
-    from torch.distributed.checkpoint.state_dict import StateDictOptions
-
-    return StateDictOptions(flatten_optimizer_state_dict=True)
-
-
 def dcp(doing: Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
     """Loads by torch's own functions, over a state of zeros."""
     import torch
@@ -227,7 +220,7 @@ def dcp(doing: Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
         for state in session.optimizer.state.values():
             for value in state.values():
                 states.local(value).zero_()
-    weights, moments = state_dict.get_state_dict(session.model, session.optimizer, options=by_name())
+    weights, moments = state_dict.get_state_dict(session.model, session.optimizer)
     both = {"model": weights, "optimizer": moments}
     dcp.load(both, checkpoint_id=job["dcp"])
     state_dict.set_state_dict(
@@ -235,7 +228,6 @@ def dcp(doing: Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
         session.optimizer,
         model_state_dict=weights,
         optim_state_dict=moments,
-        options=by_name(),
     )
     return {"held": held(session)}
 
