@@ -37,6 +37,7 @@ KINDS: Mapping[str, str] = {
     "drift": "a trace left the envelope of measured or implied noise",
     "replicas_differ": "ranks that must hold the same hold different values",
     "wrong_sum": "a collective gave another result than its inputs imply",
+    "early": "a rank passed a barrier before the last one came",
     "not_finite": "a loss, a gradient norm or a parameter is not finite",
     "wrong_rate": "a learning rate, weight decay, clipping or freeze differs from what was configured",
     "wrong_batch": "another set of samples was trained on than was asked for",

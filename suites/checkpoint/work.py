@@ -61,11 +61,11 @@ def regroup(rank: Rank, world: int | None, name: str) -> None:
 
 
 def chain(error: BaseException | None) -> list[str]:
-    """The error and what it was raised from, each as `Type: text`."""
+    """The error and what it was raised from, each as `Type: text`, as far as a traceback shows them."""
     found = []
     while error is not None:
         found.append(f"{type(error).__name__}: {str(error)[:600]}")
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return found
 
 

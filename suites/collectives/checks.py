@@ -84,7 +84,7 @@ def barrier_fault(cases: Sequence[dict[str, Any]]) -> Fault | None:
         if left[early] < came[last]:
             ahead = f"{came[last] - left[early]:.3f} s before rank {last} came"
             return Fault(
-                "wrong_sum", f"barrier {number}: rank {early} left {ahead}", f"came {came}\nleft {left}"
+                "early", f"barrier {number}: rank {early} left {ahead}", f"came {came}\nleft {left}"
             )
     return None
 
