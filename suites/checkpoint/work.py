@@ -222,7 +222,8 @@ def dcp(doing: Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
                 states.local(value).zero_()
     weights, moments = state_dict.get_state_dict(session.model, session.optimizer)
     both = {"model": weights, "optimizer": moments}
-    dcp.load(both, checkpoint_id=job["dcp"])
+    # Flattened, a tensor of which a rank holds no part is missing there, and torch takes the files for older ones.
+    dcp.load(both, checkpoint_id=job["dcp"], planner=dcp.DefaultLoadPlanner(flatten_sharded_tensors=False))
     state_dict.set_state_dict(
         session.model,
         session.optimizer,
