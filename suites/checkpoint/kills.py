@@ -92,6 +92,7 @@ def kills(doing: work.Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, An
     savers = (start(f"{n:02d}") for n in range(count))
     ready += [next(savers) for _ in range(AHEAD)]
     moments: list[dict[str, Any]] = []
+    survivors: dict[str, Plan] = {}
     try:
         whole = ready.pop(0)
         whole.hear()
@@ -110,10 +111,19 @@ def kills(doing: work.Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, An
             saver.kill()
             ready += [s for s in [next(savers, None)] if s is not None]
             moments.append({"delay_s": delay, **judge.look(saver.plan)})
-            shutil.rmtree(saver.plan.folder)
+            before = survivors.pop(moments[-1]["state"], None)
+            survivors[moments[-1]["state"]] = saver.plan
+            if before is not None:
+                shutil.rmtree(before.folder)
     finally:
         for saver in ready:
             saver.kill()
+    doing.regroup(1, "kills-survivors")
+    for name in judge.known.keys() & survivors.keys():
+        survivor = survivors[name]
+        found = str(work.last_of(doing, survivor))
+        after = work.held(doing.trainer.restore(dataclasses.replace(survivor, resume=found)))
+        judge.saved &= {k: after[k] for k in judge.known[name]} == judge.known[name]
     return {"save_s": save_s, "moments": moments, "saved": judge.saved}
 
 
@@ -129,7 +139,7 @@ class Judge:
         }
         self.files = {p.name for p in new.iterdir()}
         self.saved = files.content(new, self.names) == self.known["new"]
-        """Whether the save that was not killed holds the state that was there to save."""
+        """Whether a whole save holds the state that was there to save, and gives it back."""
 
     def look(self, plan: Plan) -> dict[str, Any]:
         """`state` is old, new, torn or none; `why` says what is torn."""
@@ -141,8 +151,11 @@ class Judge:
             return {"state": "torn", "why": f"{Path(found).name}: {', '.join(missing)} is missing"}
         try:
             content = files.content(Path(found), self.names)
+            bad = [d["error"] for d in files.described(Path(found)).values() if d["error"]]
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
             return {"state": "torn", "why": f"{Path(found).name}: {type(error).__name__}: {str(error)[:200]}"}
+        if bad:
+            return {"state": "torn", "why": f"{Path(found).name}: {bad[0][:200]}"}
         for name, known in self.known.items():
             if content == known:
                 return {"state": name, "why": ""}

@@ -83,9 +83,7 @@ def barrier_fault(cases: Sequence[dict[str, Any]]) -> Fault | None:
         early, last = left.index(min(left)), came.index(max(came))
         if left[early] < came[last]:
             ahead = f"{came[last] - left[early]:.3f} s before rank {last} came"
-            return Fault(
-                "early", f"barrier {number}: rank {early} left {ahead}", f"came {came}\nleft {left}"
-            )
+            return Fault("early", f"barrier {number}: rank {early} left {ahead}", f"came {came}\nleft {left}")
     return None
 
 
