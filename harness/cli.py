@@ -175,10 +175,11 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _parity(options: argparse.Namespace) -> int:
-    from harness import parity, traces
+    from harness import crossing, parity, traces
 
     a, b = traces.read_pair(options.a, options.b, options.noise)
-    judged = parity.judge_parity(a, b)
+    noise = None if options.noise else crossing.shared_envelopes(a, b)
+    judged = parity.judge_parity(a, b, envelopes=noise)
     print(parity.render_json(a, b, judged) if options.format == "json" else parity.render_terminal(judged))
     return parity.EXIT_STATUS[judged.verdict]
 

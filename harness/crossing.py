@@ -62,11 +62,19 @@ def crossing_reasons(crossings: Sequence[Crossing]) -> list[str]:
     return found
 
 
+def shared_envelopes(a: Series, b: Series) -> Envelopes | None:
+    """The wider envelopes of two traces, over the steps they share; None when the noise of either is not known."""
+    known = [BY_NOISE[s.noise] for s in (a, b) if s.noise is not None and s.noise in BY_NOISE]
+    if len(known) < 2:
+        return None
+    wider = max(known, key=lambda e: max(e.values()))
+    final = min(a.steps[-1], b.steps[-1]) if a.steps and b.steps else 0
+    return {(first, min(last, final)): t for (first, last), t in wider.items() if first <= final} or None
+
+
 def _cross(test: str, here: str, trace: Trace, other: str, there: Trace) -> Crossing:
-    wider = max((trace.noise, there.noise), key=lambda n: max(BY_NOISE[n or ""].values()))
-    last = min(t.first_step + len(t.values) for t in (trace, there)) - 1
-    spans = {(a, min(b, last)): t for (a, b), t in BY_NOISE[wider or ""].items() if a <= last}
-    found = judge_parity(_series(here, trace), _series(other, there), envelopes=spans)
+    mine, beside = _series(here, trace), _series(other, there)
+    found = judge_parity(mine, beside, envelopes=shared_envelopes(mine, beside))
     return Crossing(
         test,
         trace.name,
@@ -81,4 +89,4 @@ def _cross(test: str, here: str, trace: Trace, other: str, there: Trace) -> Cros
 
 def _series(name: str, trace: Trace) -> Series:
     steps = tuple(range(trace.first_step, trace.first_step + len(trace.values)))
-    return Series(name, steps, trace.values)
+    return Series(name, steps, trace.values, noise=trace.noise)

@@ -55,6 +55,7 @@ class Series:
     resolution: float = 0.0
     doubts: tuple[str, ...] = ()
     model: str | None = None
+    noise: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.steps) != len(self.values):

@@ -99,7 +99,8 @@ def _from_run(spec: str, folder: Path, test: str, trace: str) -> tuple[Series, b
     if not isinstance(first, int):
         raise UsageError(f"{spec}: first_step {first!r} is no step number; the run folder is damaged")
     steps = tuple(range(first, first + len(values)))
-    return Series(spec, steps, values, doubts=doubts_of(values)), run.header.runner.emulated
+    series = Series(spec, steps, values, doubts=doubts_of(values), noise=found[trace].noise)
+    return series, run.header.runner.emulated
 
 
 def _from_file(spec: str, path: Path) -> Series:

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import runs
 from builders import TODAY, case, make_record, make_run
-from harness import baselines
+from harness import baselines, rundir
 from harness.crossing import BY_NOISE, judge_crossings
 from harness.judge import judge
 from harness.records import Run, Trace
@@ -113,3 +114,25 @@ def test_accepted_on_one_runner_found_from_another(tmp_path: Path) -> None:
     assert data["crossings"][0]["first_step"] == 4
     good = judge(run(), None, today=TODAY, others=others)
     assert "agree" in formats()["terminal"].render(run(), good)
+
+
+def test_the_command_knows_the_noise_of_a_run_s_trace(tmp_path: Path) -> None:
+    """Five steps of two runs agree or differ by the noise that their traces name; without one they are inconclusive."""
+    for name, values, noise in (
+        ("a", LOSS, "fp32-loss"),
+        ("b", moved(3, 1e-3), "fp32-loss"),
+        ("c", LOSS, None),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        made = run(values, noise)
+        rundir.write_header(folder, made.header)
+        writer = rundir.Writer(folder, "main")
+        for record in made.records:
+            writer.append(record)
+        writer.close()
+    specs = {n: f"{tmp_path / n}:{TEST}:loss" for n in "abc"}
+    found = {
+        pair: runs.harness("parity", specs[pair[0]], specs[pair[1]]).returncode for pair in ("aa", "ab", "ac")
+    }
+    assert found == {"aa": 0, "ab": 1, "ac": 3}
