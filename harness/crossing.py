@@ -9,7 +9,7 @@ from harness.records import Run, Trace
 from harness.verdicts import AcceptedTraces, Crossing
 
 _LOSS = ENVELOPES["dense"]
-_ROUGH = {"tf32": 2e-4, "bf16": 1.5e-3}
+_ROUGH = {"tf32": 5e-4, "bf16": 4e-3}
 
 
 def _times(envelopes: Envelopes, factor: float) -> Envelopes:
@@ -20,15 +20,16 @@ BY_NOISE: Mapping[str, Envelopes] = {
     "fp32-loss": _LOSS,
     "fp32-norm": _times(_LOSS, 8),
     "tf32-loss": {(1, 100): _ROUGH["tf32"]},
-    "tf32-norm": {(1, 100): 15 * _ROUGH["tf32"]},
+    "tf32-norm": {(1, 100): 6 * _ROUGH["tf32"]},
     "bf16-loss": {(1, 100): _ROUGH["bf16"]},
-    "bf16-norm": {(1, 100): 15 * _ROUGH["bf16"]},
+    "bf16-norm": {(1, 100): 6 * _ROUGH["bf16"]},
 }
 """Envelopes by what a trace says of its noise.
 
-fp32-loss: what two vendors were apart (harness.parity). bf16: VITRA in fp32 beside bf16 was 6e-4 apart in loss and
-9e-3 in gradient norm, times 2.5; tf32 has an eighth of bf16's roundoff. Norms: on one rank, measured beside float64,
-their error is eight to fifteen times that of the loss.
+fp32-loss: what two vendors were apart (harness.parity); fp32-norm eight times that: beside float64, norms were 29
+roundoffs off where losses were 2. bf16: beside float64, five steps of both targets on a CPU were up to 1.5e-3 off in
+loss and 5e-3 in norm (0.4 and 1.3 roundoffs); two runners may each be so, and a quarter more. tf32 has an eighth of
+bf16's roundoff.
 """
 
 
