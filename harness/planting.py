@@ -62,7 +62,7 @@ def _clean(suite: str, defects: Sequence[Any], say: Callable[[str], None]) -> Cl
 
 
 def _plant(defect: Any, say: Callable[[str], None]) -> Planted:
-    run, output = _run(defect.suite, defect.select, ["--defect", defect.name, "-x"])
+    run, output = _run(defect.suite, defect.select, ["--defect", defect.name, "-x", "--without-controls"])
     records = [] if run is None else [r for r in run.records if not r.control]
     caught = next((r for r in records if r.outcome == "failed"), None)
     seconds = sum(r.duration_s for r in records)

@@ -30,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--patch", action="append", default=[], help="patch to put in force; may be repeated")
     group.addoption("--defect", default=None, help="defect to plant in the target")
     group.addoption("--run-dir", default=None, help="new folder for this run (default: a new one in runs/)")
+    group.addoption(
+        "--without-controls", action="store_true", help="controls do not run by themselves: no verdict"
+    )
     group.addoption("--full", action="store_true", help="also the long form of the smoke suite (full.toml)")
     group.addoption("--time-limit", type=float, default=60.0, help="seconds until a child counts as hanging")
 
@@ -86,6 +89,9 @@ def pytest_collection_modifyitems(
         items[:] = [i for i in items if state.spec.name in _targets(i, state.spec.name)]
     controls = [i for i in items if is_control(i.nodeid)]
     yield
+    if config.option.without_controls:
+        items[:] = [i for i in items if not is_control(i.nodeid)] or items
+        return
     chosen = {id(i) for i in items}
     suites = {suite_of(i.nodeid) for i in items}
     items[:0] = [c for c in controls if id(c) not in chosen and suite_of(c.nodeid) in suites]
