@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.crossing import BY_NOISE
 from harness.parity import Envelopes, Series, judge_parity
+from harness.records import finite
 
 EXIT_STATUS: Mapping[str, int] = {
     "agree": 0,
@@ -219,15 +220,7 @@ def unanswered(verdict: str, reason: str, manifest: Mapping[str, Any]) -> dict[s
 
 def render_json(told: Mapping[str, Any]) -> str:
     """One JSON object; keys are added in later versions, never removed or given another meaning."""
-    return json.dumps(_finite({"checkpoint_verify": 1, **told}), indent=1, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(finite({"checkpoint_verify": 1, **told}), indent=1, allow_nan=False)
 
 
 def render_terminal(told: Mapping[str, Any]) -> str:

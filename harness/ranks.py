@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -14,6 +15,8 @@ from typing import Any
 from harness.targets.base import Target, TargetSpec, load
 
 JOIN_LIMIT_S = 300
+PATIENCE_S = 20
+"""How long a rank that failed in a part waits for the others to fail in it as well."""
 FOLDER, BACKEND, DEVICE = "HARNESS_ANSWERS", "HARNESS_BACKEND", "HARNESS_DEVICE"
 
 
@@ -45,12 +48,33 @@ class Rank:
         if not dist.is_initialized():
             dist.init_process_group(self.backend, timeout=timedelta(seconds=JOIN_LIMIT_S))
 
+    def fail_together(self, what: str, world: int) -> None:
+        """Returns when the first `world` ranks have all failed in this part; raises when one has not, since it may
+        wait for this one in a collective."""
+        name = what.replace("/", "_")
+        (self.folder / f"failed-{name}-{self.number}").touch()
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if all((self.folder / f"failed-{name}-{n}").exists() for n in range(world)):
+                return
+            time.sleep(0.05)
+        raise RuntimeError(f"{what} failed on rank {self.number} and not on all of them")
+
     def write(self, answer: Mapping[str, Any]) -> None:
         """Leaves the answer, whole or not at all; a later call replaces an earlier one."""
         path = answer_path(self.folder, self.number)
         temporary = path.with_suffix(".part")
         temporary.write_text(json.dumps(answer), encoding="utf-8")
         temporary.replace(path)
+
+
+def chain(error: BaseException | None) -> list[str]:
+    """The error and what it was raised from, each as `Type: text`, as far as a traceback shows them."""
+    found = []
+    while error is not None:
+        found.append(f"{type(error).__name__}: {str(error)[:600]}")
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return found
 
 
 def answer_path(folder: Path, rank: int) -> Path:

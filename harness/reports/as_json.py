@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
-from typing import Any
 
-from harness.records import Run, to_json
+from harness.records import Run, finite, to_json
 from harness.reports import parts
 from harness.verdicts import Judgement
 
@@ -49,13 +47,4 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
         "crossings": [to_json(c) for c in judgement.crossings],
         "notes": list(judgement.notes),
     }
-    return json.dumps(_finite(value), indent=1, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    """The same with null for numbers that JSON has no form for."""
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(finite(value), indent=1, allow_nan=False)

@@ -5,16 +5,12 @@ from __future__ import annotations
 import gc
 import time
 import traceback
-from pathlib import Path
 from typing import Any
 
-from harness.ranks import Rank, serve
+from harness.ranks import Rank, chain, serve
 from harness.targets.training import Plan
 from suites import minidata
 from suites.checkpoint import kills, work
-
-PATIENCE_S = 20
-"""How long a rank whose job failed waits for the others to fail as well."""
 
 
 def main(rank: Rank) -> dict[str, Any]:
@@ -39,27 +35,15 @@ def main(rank: Rank) -> dict[str, Any]:
             raise
         except BaseException as error:  # noqa: BLE001 - torch's CheckpointException is no Exception
             traceback.print_exc()
-            answer[job["name"]] = {"error": work.chain(error), "text": traceback.format_exc()[-3000:]}
+            answer[job["name"]] = {"error": chain(error), "text": traceback.format_exc()[-3000:]}
             doing.world = None
-            together(rank, job)
+            rank.fail_together(job["name"], job["world"])
         took, used = time.monotonic() - begin, time.process_time() - used
         print(f"=== {job['name']} took {took:.2f} s, {used:.2f} s of a CPU", flush=True)
         gc.collect()
         rank.write(answer)
     doing.regroup(None, "end")
     return answer
-
-
-def together(rank: Rank, job: dict[str, Any]) -> None:
-    """Returns when every rank has failed in this job; raises when one has not, since it may wait for this one."""
-    name = job["name"].replace("/", "_")
-    (rank.folder / f"failed-{name}-{rank.number}").touch()
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if all(Path(rank.folder, f"failed-{name}-{n}").exists() for n in range(job["world"])):
-            return
-        time.sleep(0.05)
-    raise RuntimeError(f"{job['name']} failed on rank {rank.number} and not on all of them")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.ranks import Rank
+from harness.ranks import Rank, chain
 from harness.targets import states, training
 from harness.targets.training import Plan, Session
 from suites.checkpoint import files
@@ -58,15 +58,6 @@ def regroup(rank: Rank, world: int | None, name: str) -> None:
 
         PartialState._reset_state()
         PartialState(cpu=rank.device == "cpu")
-
-
-def chain(error: BaseException | None) -> list[str]:
-    """The error and what it was raised from, each as `Type: text`, as far as a traceback shows them."""
-    found = []
-    while error is not None:
-        found.append(f"{type(error).__name__}: {str(error)[:600]}")
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return found
 
 
 def settle() -> None:
