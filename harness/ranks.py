@@ -115,3 +115,8 @@ def leave() -> None:
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # gloo's threads may still hold tensors; while the interpreter is torn down, that aborts now and then
+    # ("terminate called without an active exception", pytorch/pytorch#179291), after all work is done.
+    os._exit(0)

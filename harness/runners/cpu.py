@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import platform
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from harness.runners.base import Capability, Container, Decision, Device
+from harness.runners.facts import probe
+from harness.runners.facts.snapshot import Snapshot
 
 
 class CpuRunner:
@@ -13,23 +15,46 @@ class CpuRunner:
     name = "cpu"
     emulated = False
     torch_build = "cpu"
-    collective_backend = "gloo"
-    device = "cpu"
+    wheel_index: str | None = None
+    container: Container | None = None
+    recorded: Sequence[str] = ("OMP_NUM_THREADS", "MKL_*", "KMP_*", "LD_PRELOAD", "MALLOC_*")
+    time_factor = 1.0
 
-    def unavailable(self) -> str | None:
-        if sys.platform != "linux":
-            return f"runner cpu needs Linux, this is {sys.platform}; use a Linux machine or container"
-        return None
+    def probe(self, python: str, environment: Mapping[str, str]) -> Snapshot:
+        del python  # a CPU needs no torch to be told
+        return probe.collect_machine(environment, self.recorded)
 
-    def device_arch(self) -> str:
-        return platform.machine()
+    def decide(self, seen: Snapshot) -> Decision:
+        if seen.system != "linux":
+            return Decision(
+                f"runner cpu needs Linux, this is {seen.system}; use a Linux machine or container"
+            )
+        return Decision(
+            None,
+            (Device(0, seen.machine, memory_bytes=seen.memory_bytes),),
+            {
+                "bf16": Capability(True, "torch computes it on any CPU, in hardware or not", required=True),
+                "fp8": Capability(False, "torch has no fp8 product on a CPU"),
+                "multi_device": Capability(True, "ranks share the processors", required=True),
+                "flash_sdpa": Capability(True, "torch has a flash kernel for CPUs"),
+                "peer_to_peer": Capability(True, "all ranks share one memory"),
+                "float64": Capability(True, "any CPU", required=True),
+                "timing": Capability(True, "silicon", required=True),
+            },
+        )
 
-    def device_count(self) -> int:
-        return 1
-
-    def environment(self) -> Mapping[str, str]:
+    def environment(self, decision: Decision) -> Mapping[str, str]:
         # Without it two processes on two cores each start two threads and wait for one another.
         return {"OMP_NUM_THREADS": "1"}
+
+    def pin(self, devices: Sequence[int]) -> Mapping[str, str]:
+        return {}
+
+    def command(self, words: Sequence[str], *, devices: int, nodes: int = 1) -> list[str]:
+        return list(words)
+
+    def clean_up(self) -> None:
+        return None
 
 
 RUNNER = CpuRunner()
