@@ -102,6 +102,10 @@ def accept(folder: Path, judged: Sequence[tuple[Run, Judgement]], reason: str) -
 
 def _refuse(run: Run, judgement: Judgement) -> None:
     header, name = run.header, run.header.run_id
+    if header.runner.stand_in:
+        raise BaselineError(
+            f"{name}: was made by a stand-in of the emulator; only measured runs become baselines"
+        )
     if header.runner.emulated:
         raise BaselineError(f"{name}: is emulated; only measured runs become baselines")
     if header.defect is not None:

@@ -18,7 +18,7 @@ from typing import Any
 from harness import ROOT, __version__, bundle_files, fingerprint, launch, ranks, runners, targets
 from harness.bundle_judge import counted, differing, judge_bundle, merge, rounding, short, unanswered
 from harness.errors import HarnessError, UsageError
-from harness.runners.base import Runner
+from harness.runners.base import Machine
 from harness.targets import base
 from harness.targets.base import TargetSpec
 from harness.targets.training import Plan
@@ -63,7 +63,8 @@ def pack(
             f"--steps {steps} --next {following}: each is 1 or more, together at most {STEPS_LIMIT}"
         )
     machine = _machine(runner)
-    world = _world(machine, world, min(2, machine.device_count()) if machine.device != "cpu" else 2)
+    there = machine.decision
+    world = _world(machine, world, 2 if there.device == "cpu" else min(2, len(there.devices)))
     spec = base.locate(target, target_path, [], clone=True, say=say)
     _check_api(spec, api)
     with _working() as work:
@@ -129,12 +130,12 @@ def verify(
 
     A verdict with its reason, steps and notes; BundleError before anything is run when the bundle is damaged.
     """
-    machine = runners.get(runner)
+    emulated = runners.get(runner).emulated
     with _working() as work:
         manifest = bundle_files.read(bundle, work)
-        if manifest["runner"]["emulated"] != machine.emulated:
+        if manifest["runner"]["emulated"] != emulated:
             words = {True: "emulated", False: "measured"}
-            there, here = words[bool(manifest["runner"]["emulated"])], words[machine.emulated]
+            there, here = words[bool(manifest["runner"]["emulated"])], words[emulated]
             return unanswered("incomparable", f"packed on an {there} machine, this one is {here}", manifest)
         bundle_files.check_plain(work / "data")
         packed = json.loads((work / TRACE).read_text(encoding="utf-8"))
@@ -194,22 +195,22 @@ def _working() -> Iterator[Path]:
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _machine(name: str) -> Runner:
-    runner = runners.get(name)
-    if (why := runner.unavailable()) is not None:
-        raise UsageError(why)
+def _machine(name: str) -> Machine:
+    machine = runners.machine(name)
+    if machine.decision.why_not is not None:
+        raise UsageError(machine.decision.why_not)
     if importlib.util.find_spec("torch") is None:
         raise UsageError(
             f"torch is not installed for {sys.executable}; use the command of a session, .nox/{name}/bin/harness"
         )
-    return runner
+    return machine
 
 
-def _world(runner: Runner, asked: int | None, default: int) -> int:
+def _world(machine: Machine, asked: int | None, default: int) -> int:
     world = default if asked is None else asked
     fits = [n for n in range(1, SAMPLES + 1) if SAMPLES % n == 0]
-    if runner.device != "cpu":
-        fits = [n for n in fits if n <= runner.device_count()]
+    if machine.decision.device != "cpu":
+        fits = [n for n in fits if n <= len(machine.decision.devices)]
     if asked is None and world not in fits:
         return max((n for n in fits if n <= world), default=1)
     if world not in fits:
@@ -249,7 +250,7 @@ def _lay_out(folder: Path, episodes: int) -> None:
 
 
 def _launch(
-    spec: TargetSpec, runner: Runner, world: int, request: Mapping[str, Any], work: Path
+    spec: TargetSpec, machine: Machine, world: int, request: Mapping[str, Any], work: Path
 ) -> list[dict[str, Any]]:
     """The ranks' answers; NoAnswer with what they said, and their logs kept, when one does not end well."""
     logs = work / LOGS
@@ -258,9 +259,9 @@ def _launch(
     variables = {
         "PYTHONPATH": str(ROOT),
         ranks.FOLDER: str(logs),
-        ranks.BACKEND: runner.collective_backend,
-        ranks.DEVICE: runner.device,
-        **{k: os.environ.get(k, v) for k, v in runner.environment().items()},
+        ranks.BACKEND: machine.decision.collective_backend,
+        ranks.DEVICE: machine.decision.device,
+        **{k: os.environ.get(k, v) for k, v in machine.runner.environment(machine.decision).items()},
     }
     done = launch.launch(PROGRAM, ranks=world, logs=logs, limit_s=LIMIT_S, environment=variables)
     answers = [a for a in ranks.answers(logs, world) if a is not None]
@@ -271,7 +272,7 @@ def _launch(
     return answers
 
 
-def _here(runner: Runner, spec: TargetSpec, answer: Mapping[str, Any], world: int) -> dict[str, Any]:
+def _here(machine: Machine, spec: TargetSpec, answer: Mapping[str, Any], world: int) -> dict[str, Any]:
     commit, dirty = fingerprint.collect_git(ROOT)
     return {
         "harness": {"version": __version__, "commit": commit, "dirty": dirty},
@@ -281,7 +282,7 @@ def _here(runner: Runner, spec: TargetSpec, answer: Mapping[str, Any], world: in
             "dirty": spec.dirty,
             "supplies": list(targets.module(spec.name).supplies()),
         },
-        "runner": vars(fingerprint.collect_runner(runner)),
+        "runner": vars(fingerprint.runner_info(machine.runner, machine.decision)),
         "world": world,
         "machine": fingerprint.collect_machine(),
         "software": {**fingerprint.collect_software(), "torch": answer["torch"]},

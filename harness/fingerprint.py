@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 
 from harness.records import RunnerInfo
-from harness.runners.base import Runner
+from harness.runners.base import Decision, Runner
 
 PACKAGES = ("torch", "decord", "numpy", "pytest", "pytest-xdist", "hypothesis", "transformers")
 
@@ -35,9 +35,11 @@ def collect_recipe(root: Path) -> str:
     return hashlib.sha256(b"".join((root / path).read_bytes() for path in RECIPES)).hexdigest()[:12]
 
 
-def collect_runner(runner: Runner) -> RunnerInfo:
-    """What the runner says of this machine."""
-    return RunnerInfo(runner.name, runner.device_arch(), runner.device_count(), runner.emulated)
+def runner_info(runner: Runner, decision: Decision) -> RunnerInfo:
+    """What the runner makes of this machine, as it stands in a header."""
+    return RunnerInfo(
+        runner.name, decision.arch, len(decision.devices), runner.emulated, stand_in=decision.stand_in
+    )
 
 
 def collect_machine() -> dict[str, Any]:

@@ -90,7 +90,7 @@ def _judge_test(test: str, run: Run, record: Record | None, base: str | None, to
     if record.outcome == "error" or (record.outcome == "failed" and record.kind == "harness"):
         return say("error", f"{record.kind or 'harness'}: {record.reason}")
     if record.outcome == "skipped":
-        return _judge_skip(record, today, say)
+        return _judge_skip(record, base, today, say)
     # A baseline that skipped the test never saw it pass or fail.
     good, seen = {"passed": ("same", "passed"), "failed": ("fixed", "passed, the baseline failed")}.get(
         base or "", ("new", "passed, the baseline skipped it" if base == "skipped" else "passed")
@@ -117,14 +117,17 @@ def _judge_test(test: str, run: Run, record: Record | None, base: str | None, to
 
 
 def _known_issue(header: Header, issues: Sequence[KnownIssue], test: str) -> KnownIssue | None:
-    target = header.target
-    return matching(issues, test=test, runner=header.runner.name, target=target.name, patches=target.patches)
+    return matching(issues, test=test, header=header)
 
 
-def _judge_skip(record: Record, today: date, say: Any) -> TestVerdict:
+def _judge_skip(record: Record, base: str | None, today: date, say: Any) -> TestVerdict:
     verdict: TestVerdict
     reason = (record.reason or "").strip()
-    if not reason or not record.last_day:
+    if record.kind == "capability" and reason:
+        # It needs no last day: each run asks the machine again.
+        ran = base in ("passed", "failed")
+        verdict = say("capability_lost" if ran else "lacking", reason + (f"; the baseline {base}" * ran))
+    elif not reason or not record.last_day:
         verdict = say(
             "skip_unaccepted", f"{reason or 'no reason given'} (last day: {record.last_day or 'none'})"
         )
@@ -201,7 +204,15 @@ def _reasons(
         reasons.append("nothing ran: no test left a record")
     if header.finished is None:
         reasons.append("pytest did not end by itself")
-    for verdict in ("lost", "missing", "error", "skip_unaccepted", "control_failed"):
+    for verdict in (
+        "infrastructure",
+        "lost",
+        "missing",
+        "error",
+        "capability_lost",
+        "skip_unaccepted",
+        "control_failed",
+    ):
         count = sum(t.verdict == verdict for t in tests)
         if count:
             reasons.append(f"{count} {verdict.replace('_', ' ')}")
@@ -219,7 +230,12 @@ def _headline(status: str, run: Run, tests: Sequence[TestVerdict], reasons: Sequ
     passed = sum(t.record is not None and t.record.outcome == "passed" for t in tests)
     parts = [f"{passed} passed"]
     parts += [f"{count[v]} {v.replace('_', ' ')}" for v in ORDER if count[v]]
-    parts += [f"{count[v]} {w}" for v, w in (("known", "known issues"), ("skipped", "skipped")) if count[v]]
+    settled = (
+        ("known", "known issues"),
+        ("skipped", "skipped"),
+        ("lacking", "not run: this machine lacks what they need"),
+    )
+    parts += [f"{count[v]} {w}" for v, w in settled if count[v]]
     if count["fixed"]:
         parts.append(f"{count['fixed']} fixed since the baseline")
     why = ", ".join(parts)
@@ -230,9 +246,11 @@ def _headline(status: str, run: Run, tests: Sequence[TestVerdict], reasons: Sequ
     elif status == "green" and header.selection.partial:
         why += f"; partial: only {_selection(header)}"
     marks = ["EMULATED"] if header.runner.emulated else []
+    if header.runner.stand_in:
+        marks = ["EMULATED BY A STAND-IN (proves the harness, not a device)"]
     if header.defect is not None:
         marks.append(f"DEFECT {header.defect} PLANTED")
-    if header.selection.partial:
+    if header.selection.partial or count["lacking"]:
         marks.append("PARTIAL")
     word = {"green": "GREEN", "red": "RED", "no_verdict": "NO VERDICT"}[status]
     return f"{' '.join([*marks, word])}: {why}"
@@ -256,10 +274,19 @@ def _notes(
         )
     if baseline is not None:
         notes += _differences(header, baseline)
+    notes += _lacks(run)
     if metrics:
         notes.append("metrics are stored and shown; none is judged until run-to-run noise is measured")
     notes += [f"{m.test}: {m.metric}: {m.why}" for m in metrics if "not finite" in m.why]
     return notes
+
+
+def _lacks(run: Run) -> list[str]:
+    """What the machine lacks, with the number of tests that it cost."""
+    reasons = [
+        r.reason or "" for r in run.by_test().values() if r.outcome == "skipped" and r.kind == "capability"
+    ]
+    return [f"{reasons.count(r)} tests did not run: {r}" for r in dict.fromkeys(sorted(reasons))]
 
 
 def _selection(header: Header) -> str:

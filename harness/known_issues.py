@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import KnownIssuesError
+from harness.matching import requirement
 from harness.records import KINDS, KnownIssue
 
 if sys.version_info >= (3, 11):
@@ -18,7 +19,7 @@ else:
     import tomli as tomllib
 
 _TEXTS = ("id", "reason", "link")
-_LISTS = ("tests", "runners", "targets", "unless_patches", "kinds")
+_LISTS = ("tests", "runners", "archs", "versions", "targets", "unless_patches", "kinds")
 _KEYS = (*_TEXTS, *_LISTS, "last_day")
 
 
@@ -66,6 +67,14 @@ def _entry(entry: Mapping[str, Any], where: str) -> KnownIssue:
     for kind in values["kinds"]:
         if kind not in KINDS:
             raise KnownIssuesError(f"{where}: kind {kind!r} is none of {', '.join(KINDS)}")
+    for version in values["versions"]:
+        try:
+            requirement(version)
+        except ValueError as error:
+            text = str(error).partition("\n")[0]
+            raise KnownIssuesError(
+                f"{where}: versions: {version!r}: {text}; write it as torch>=2.13"
+            ) from None
     return KnownIssue(last_day=_day(entry["last_day"], where), **values)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+import _pytest.outcomes
 import pytest
 
 from harness import rundir
@@ -24,6 +25,10 @@ class Failure(Exception):
         assert kind in KINDS, kind
         super().__init__(f"{kind}: {message}")
         self.kind, self.message, self.detail = kind, message, detail
+
+
+class Lacking(_pytest.outcomes.Skipped):
+    """The runner lacks what the test needs; the text is the runner's reason."""
 
 
 class Notes:
@@ -69,7 +74,8 @@ def failed_phase(report: pytest.TestReport, call: pytest.CallInfo[None]) -> dict
     """Outcome, kind, reason and detail of a phase that did not pass."""
     error = _first_fault(call.excinfo.value) if call.excinfo is not None else None
     if report.outcome == "skipped":
-        return {"outcome": "skipped", "reason": str(error).removeprefix("Skipped: ")}
+        kind = "capability" if isinstance(error, Lacking) else None
+        return {"outcome": "skipped", "kind": kind, "reason": str(error).removeprefix("Skipped: ")}
     if isinstance(error, Failure):
         found = {"outcome": "failed", "kind": error.kind, "reason": error.message, "detail": error.detail}
     elif isinstance(error, ChildFailure) and error.kind != "harness":

@@ -15,6 +15,7 @@ from harness import ROOT, rundir
 from harness.errors import HarnessError
 from harness.outcomes import DETAIL_BYTES, Notes, failed_phase, is_control, plain_id, record_of
 from harness.records import Record, suite_of
+from harness.runners.base import Machine
 from harness.session import Asker, Launcher, State, start
 from harness.targets.base import TargetSpec
 
@@ -33,12 +34,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--without-controls", action="store_true", help="controls do not run by themselves: no verdict"
     )
+    group.addoption(
+        "--require",
+        action="append",
+        default=[],
+        metavar="CAPABILITY",
+        help="tests that lack this capability fail in place of being skipped; may be repeated",
+    )
     group.addoption("--full", action="store_true", help="also the long form of the smoke suite (full.toml)")
     group.addoption("--time-limit", type=float, default=60.0, help="seconds until a child counts as hanging")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(name, ...): what a test needs prepared, for its suite")
+    config.addinivalue_line("markers", "capability(name, ...): what the runner must be able to do")
     config.addinivalue_line("markers", "targets(name, ...): the test exists for these targets only")
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
@@ -46,7 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         folder, spec = Path(worker["harness_folder"]), TargetSpec.from_text(worker["harness_spec"])
-        config.stash[_STATE] = State(folder, spec, rundir.read_header(folder), worker["workerid"])
+        header = rundir.read_header(folder)
+        config.stash[_STATE] = State(folder, spec, header, worker["workerid"], config.option.require)
         return
     if config.option.collectonly or config.option.help:
         return
@@ -129,6 +139,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     return (yield)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test that needs what the runner lacks does not run."""
+    for marker in item.iter_markers("capability"):
+        for name in marker.args:
+            item.config.stash[_STATE].needs(name)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -185,7 +203,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if state is None:
         return []
     patches = f", patches {', '.join(state.spec.patches)}" if state.spec.patches else ""
-    return [f"target: {state.spec.name}{patches}   runner: {state.runner}   run folder: {state.folder}"]
+    name = state.header.runner.key
+    return [f"target: {state.spec.name}{patches}   runner: {name}   run folder: {state.folder}"]
 
 
 @pytest.fixture
@@ -193,6 +212,12 @@ def record(request: pytest.FixtureRequest) -> Notes:
     """What this test keeps beside its outcome."""
     notes: Notes = request.node.stash[_PHASES]["notes"]
     return notes
+
+
+@pytest.fixture
+def machine(request: pytest.FixtureRequest) -> Machine:
+    """The runner of this session, what it saw of the machine, and what it makes of it."""
+    return request.config.stash[_STATE].machine
 
 
 @pytest.fixture

@@ -50,6 +50,8 @@ KINDS: Mapping[str, str] = {
     "assertion": "an assertion of the test failed",
     "control": "the positive control did not fail where it must",
     "harness": "the harness or its fixtures broke; says nothing of the target",
+    "infrastructure": "the machine is at fault: device, memory, driver or network; says nothing of the target",
+    "capability": "the runner lacks what the test needs, and says why",
 }
 """Kinds of failure, by name."""
 
@@ -106,6 +108,8 @@ class KnownIssue:
     """An expected failure with its reason, link and last day; `runners`, `targets` empty means any.
 
     `unless_patches`: the entry does not hold when one of these patches is in force. `kinds` empty means any.
+    `archs`: device architectures, of which one is enough; `versions`: requirements such as `torch>=2.13`, all of
+    which must hold.
     """
 
     id: str
@@ -117,6 +121,8 @@ class KnownIssue:
     targets: tuple[str, ...] = ()
     unless_patches: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,17 +139,22 @@ class TargetInfo:
 
 @dataclass(frozen=True)
 class RunnerInfo:
-    """The kind of machine: runner name, device architecture and count, emulated or measured."""
+    """The kind of machine: runner name, device architecture and count, emulated or measured.
+
+    `stand_in`: even the emulator was imitated, by a fixture of the harness.
+    """
 
     name: str
     device_arch: str
     device_count: int
     emulated: bool
+    stand_in: bool = False
 
     @property
     def key(self) -> str:
         """Name of the folder of its baselines, for example `cpu-x86_64-1`."""
-        return f"{self.name}-{self.device_arch}-{self.device_count}" + ("-emulated" if self.emulated else "")
+        end = "-stand-in" if self.stand_in else "-emulated" if self.emulated else ""
+        return f"{self.name}-{self.device_arch}-{self.device_count}{end}"
 
 
 @dataclass(frozen=True)
@@ -195,7 +206,7 @@ class Header:
         """What must be equal before two runs may be compared, by name."""
         return {
             "runner": self.runner.name,
-            "emulated": str(self.runner.emulated).lower(),
+            "emulated": "by a stand-in" if self.runner.stand_in else str(self.runner.emulated).lower(),
             "device architecture": self.runner.device_arch,
             "device count": str(self.runner.device_count),
             "configuration": self.configuration_digest,
@@ -306,7 +317,7 @@ def trace_from_json(data: Mapping[str, Any]) -> Trace:
 def known_issue_from_json(data: Mapping[str, Any]) -> KnownIssue:
     """A KnownIssue from its JSON form."""
     f = _fields(KnownIssue, data, "known issue")
-    for name in ("tests", "runners", "targets", "unless_patches", "kinds"):
+    for name in ("tests", "runners", "targets", "unless_patches", "kinds", "archs", "versions"):
         f[name] = _strings(f.get(name, ()))
     return KnownIssue(**f)
 

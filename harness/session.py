@@ -6,7 +6,7 @@ import dataclasses
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,29 +16,66 @@ import pytest
 from harness import ROOT, fingerprint, known_issues, launch, matching, rundir, runners, targets
 from harness import ranks as ranks_end
 from harness.child import Child, ChildFailure
-from harness.errors import UsageError
-from harness.outcomes import Notes
+from harness.errors import RunnerUnavailable, UsageError
+from harness.outcomes import Failure, Lacking, Notes
+from harness.pool import DevicePool
 from harness.records import Header, KnownIssue, Selection, TargetInfo
+from harness.runners.base import CAPABILITIES, Machine
+from harness.runners.facts.snapshot import from_json, to_json
 from harness.targets import base
 from harness.targets.base import TargetSpec
+
+LONGEST_S = 3600.0
+"""The longest that a time limit may become on a slow runner, in seconds."""
 
 
 class State:
     """What one process of the session knows of its run."""
 
-    def __init__(self, folder: Path, spec: TargetSpec, header: Header, worker: str) -> None:
-        self.folder, self.spec, self.worker = folder, spec, worker
-        self.runner, self.issues = header.runner.name, header.known_issues
+    def __init__(
+        self, folder: Path, spec: TargetSpec, header: Header, worker: str, required: Sequence[str] = ()
+    ) -> None:
+        self.folder, self.spec, self.worker, self.header = folder, spec, worker, header
+        # Decided anew from what the session's first process saw: a worker does not look itself.
+        runner, seen = runners.get(header.runner.name), from_json(header.machine["snapshot"])
+        self.machine = Machine(runner, seen, runner.decide(seen))
+        self.required = frozenset(required)
+        self.pool = DevicePool(folder / "devices", self._count())
         self.writer = rundir.Writer(folder, worker)
         self.children: dict[tuple[str, str], Child] = {}
         self.started = ""
         self.launches = 0
 
+    def _count(self) -> int:
+        """Devices that ranks must not share; a CPU's processors are shared."""
+        decision = self.machine.decision
+        return 0 if decision.device == "cpu" else len(decision.devices)
+
+    @property
+    def own_device(self) -> int | None:
+        """The device of this worker: one worker a device, by the worker's number."""
+        count, number = self.pool.count, self.worker.removeprefix("gw")
+        return None if not count else int(number) % count if number.isdigit() else 0
+
+    def limit_s(self, limit_s: float) -> float:
+        """A time limit as it holds on this runner."""
+        return min(limit_s * self.machine.runner.time_factor, max(limit_s, LONGEST_S))
+
+    def needs(self, capability: str) -> None:
+        """Returns when the runner has it; else skips with the runner's reason, or fails where it must have it."""
+        if capability not in CAPABILITIES:
+            raise ValueError(f"no such capability: {capability}; there are: {', '.join(CAPABILITIES)}")
+        found = self.machine.decision.capabilities[capability]
+        if found.there:
+            return
+        name = self.machine.runner.name
+        if found.required or capability in self.required:
+            raise Failure("infrastructure", f"runner {name} must have {capability}: {found.reason}", "")
+        raise Lacking(f"runner {name} lacks {capability}: {found.reason}")
+
     def known(self, test: str) -> KnownIssue | None:
         """The known issue of a test that holds in this run and is not past its day."""
-        issue = matching.matching(
-            self.issues, test=test, runner=self.runner, target=self.spec.name, patches=self.spec.patches
-        )
+        issue = matching.matching(self.header.known_issues, test=test, header=self.header)
         today = datetime.now(timezone.utc).date()
         return None if issue is None or matching.expired(issue, today) else issue
 
@@ -46,11 +83,14 @@ class State:
 def start(config: pytest.Config) -> State:
     """Finds runner and target, claims the run folder and writes the header."""
     option = config.option
-    runner = runners.get(option.runner)
-    if (why := runner.unavailable()) is not None:
-        raise UsageError(why)
-    for name, value in runner.environment().items():
+    machine = runners.machine(option.runner)
+    if machine.decision.why_not is not None:
+        raise RunnerUnavailable(machine.decision.why_not)
+    for name, value in machine.runner.environment(machine.decision).items():
         os.environ.setdefault(name, value)
+    for name in option.require:
+        if name not in CAPABILITIES:
+            raise UsageError(f"--require {name}: no such capability; there are: {', '.join(CAPABILITIES)}")
     # pytest captures nothing while it configures: what is said here is seen.
     spec = base.locate(option.target, option.target_path, option.patch, clone=True, say=_say)
     if option.defect is not None:
@@ -59,10 +99,10 @@ def start(config: pytest.Config) -> State:
     issues = known_issues.load(ROOT / "suites" / "known_issues.toml")
     now = datetime.now(timezone.utc)
     folder = rundir.claim(Path(option.run_dir)) if option.run_dir else None
-    folder = folder or rundir.create(Path("runs"), runner.name, now)
+    folder = folder or rundir.create(Path("runs"), machine.runner.name, now)
     header = _header(config, folder.resolve().name, now, spec, issues)
     rundir.write_header(folder, header)
-    return State(folder.resolve(), spec, header, "main")
+    return State(folder.resolve(), spec, header, "main", option.require)
 
 
 def _check_defect(name: str) -> None:
@@ -77,18 +117,18 @@ def _header(
 ) -> Header:
     from fixtures import damaged
 
-    runner = runners.get(config.option.runner)
+    machine = runners.machine(config.option.runner)
     supplies: tuple[str, ...] = targets.module(spec.name).supplies()
     commit, dirty = fingerprint.collect_git(ROOT)
     return Header(
         run_id=run_id,
         started=now.isoformat(timespec="seconds"),
-        runner=fingerprint.collect_runner(runner),
+        runner=fingerprint.runner_info(machine.runner, machine.decision),
         target=TargetInfo(spec.name, spec.commit, spec.dirty, supplies, spec.patches, spec.note),
         selection=_selection(config),
         configuration={"fixtures": damaged.recipe_digest(), "training": fingerprint.collect_recipe(ROOT)},
-        machine=fingerprint.collect_machine(),
-        software=fingerprint.collect_software(),
+        machine={**fingerprint.collect_machine(), "snapshot": to_json(machine.seen)},
+        software={**fingerprint.collect_software(), **machine.decision.software},
         harness_commit=commit,
         harness_dirty=dirty,
         command=(shlex.join(config.invocation_params.args),),
@@ -136,15 +176,17 @@ class Asker:
         environment: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """The answer to `request`; ChildFailure (hang, crash, harness) when there is none in time."""
-        state = self._state
+        state, own = self._state, self._state.own_device
         log = rundir.log_path(state.folder, f"{state.worker}-{program.stem}-{role}.log")
         key = (str(program), role)
         if key not in state.children:
-            variables = {"PYTHONPATH": str(ROOT), **(environment or {})}
+            mask = {} if own is None else state.machine.runner.pin([own])
+            variables = {"PYTHONPATH": str(ROOT), **mask, **(environment or {})}
             state.children[key] = Child(program, [state.spec.to_text()], log, variables)
         if log not in self._notes.logs:
             self._notes.logs.append(log)
-        return state.children[key].call(request, self.limit_s)
+        with state.pool.lease_one(own):
+            return state.children[key].call(request, state.limit_s(self.limit_s))
 
 
 class LaunchFailure(ChildFailure):
@@ -172,8 +214,29 @@ class Launcher:
         environment: Mapping[str, str] | None = None,
         limit_s: float | None = None,
     ) -> list[dict[str, Any]]:
-        """The ranks' answers to `request`, by rank; LaunchFailure (hang, crash) when one does not end well."""
-        state, runner = self._state, runners.get(self._state.runner)
+        """The ranks' answers to `request`, by rank; LaunchFailure (hang, crash) when one does not end well.
+
+        On a machine with fewer devices than ranks the test is skipped with that reason.
+        """
+        state = self._state
+        if ranks > 1:
+            state.needs("multi_device")
+        if state.pool.count and ranks > state.pool.count:
+            name, there = state.machine.runner.name, state.pool.count
+            raise Lacking(f"runner {name} lacks devices: {ranks} are needed, {there} are here")
+        with state.pool.lease(ranks) as devices:
+            return self._launched(program, request, ranks, devices, environment, limit_s or self.limit_s)
+
+    def _launched(
+        self,
+        program: Path,
+        request: Mapping[str, Any],
+        ranks: int,
+        devices: Sequence[int],
+        environment: Mapping[str, str] | None,
+        limit_s: float,
+    ) -> list[dict[str, Any]]:
+        state, machine = self._state, self._state.machine
         state.launches += 1
         name = f"{state.worker}-{program.parent.name}-{program.stem}-{state.launches}"
         logs = rundir.log_path(state.folder, name)
@@ -182,12 +245,17 @@ class Launcher:
         variables = {
             "PYTHONPATH": str(ROOT),
             ranks_end.FOLDER: str(logs),
-            ranks_end.BACKEND: runner.collective_backend,
-            ranks_end.DEVICE: runner.device,
+            ranks_end.BACKEND: machine.decision.collective_backend,
+            ranks_end.DEVICE: machine.decision.device,
+            **(machine.runner.pin(devices) if devices else {}),
             **(environment or {}),
         }
         done = launch.launch(
-            program, ranks=ranks, logs=logs, limit_s=limit_s or self.limit_s, environment=variables
+            program,
+            ranks=ranks,
+            logs=logs,
+            limit_s=state.limit_s(limit_s),
+            environment=variables,
         )
         self._notes.logs += [r.log for r in done.ranks if r.log.exists()]
         found = ranks_end.answers(logs, ranks)

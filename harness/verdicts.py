@@ -14,6 +14,7 @@ VERDICTS: Mapping[str, str] = {
     "new": "passed, the baseline does not know it",
     "known": "failed as a known issue says",
     "skipped": "did not run, for an accepted reason with a last day",
+    "lacking": "did not run: the machine lacks a capability, and says which",
     "newly_failing": "failed, the baseline passed",
     "failing": "failed, and no passing baseline is known",
     "known_expired": "failed as a known issue says that is past its last day",
@@ -21,12 +22,14 @@ VERDICTS: Mapping[str, str] = {
     "missing": "in the baseline, not planned in this run",
     "lost": "planned, and left no record",
     "error": "the harness or its fixtures broke; says nothing of the target",
+    "infrastructure": "failed, and the machine is at fault: neither a regression nor a verdict",
+    "capability_lost": "did not run for lack of a capability, the baseline ran it on such a machine",
     "skip_unaccepted": "did not run, without a reason and a last day that still holds",
     "control_failed": "the positive control did not fail where it must",
 }
-"""Every verdict of a test, with its meaning; the first five are green."""
+"""Every verdict of a test, with its meaning; the first six are green."""
 
-GREEN = frozenset({"same", "fixed", "new", "known", "skipped"})
+GREEN = frozenset({"same", "fixed", "new", "known", "skipped", "lacking"})
 RED = frozenset({"newly_failing", "failing", "known_expired", "known_fixed"})
 ORDER = (
     "newly_failing",
@@ -34,9 +37,11 @@ ORDER = (
     "known_expired",
     "known_fixed",
     "control_failed",
+    "infrastructure",
     "error",
     "lost",
     "missing",
+    "capability_lost",
     "skip_unaccepted",
 )
 

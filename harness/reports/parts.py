@@ -43,7 +43,7 @@ def where(header: Header) -> list[tuple[str, str]]:
         ("target", f"{target.name}{commit}{dirty}"),
         ("supplies", "; ".join(target.supplies) or "none"),
         ("patches", ", ".join(target.patches) or "none"),
-        ("runner", f"{header.runner.key}, {'EMULATED' if header.runner.emulated else 'measured'}"),
+        ("runner", f"{header.runner.key}, {how_made(header)}"),
         (
             "machine",
             f"{machine.get('host')}, {machine.get('processor')}, {machine.get('cpu_usable')} processors, {gib}",
@@ -58,6 +58,12 @@ def where(header: Header) -> list[tuple[str, str]]:
     if target.note:
         rows.insert(1, ("note", target.note))
     return [(n, plain(v)) for n, v in rows]
+
+
+def how_made(header: Header) -> str:
+    """Whether devices were measured, emulated, or imitated by a stand-in of the emulator."""
+    runner = header.runner
+    return "EMULATED BY A STAND-IN" if runner.stand_in else "EMULATED" if runner.emulated else "measured"
 
 
 def _dirt(dirty: bool | None) -> str:
@@ -133,10 +139,10 @@ def without_places(text: str) -> str:
 
 def skipped(judgement: Judgement) -> list[tuple[str, str]]:
     """Skipped tests with why."""
-    return [
-        (plain(t.test), plain(t.why)) for t in judgement.tests if t.verdict in ("skipped", "skip_unaccepted")
-    ]
+    return [(plain(t.test), plain(t.why)) for t in judgement.tests if t.verdict in _SKIPS]
 
+
+_SKIPS = ("skipped", "skip_unaccepted", "capability_lost")
 
 SUITE_COLUMNS = (
     "suite",
@@ -157,12 +163,14 @@ def suite_rows(judgement: Judgement) -> Iterator[tuple[str, ...]]:
     for s in judgement.suites:
         c = s.counts
         passed = sum(c.get(v, 0) for v in ("same", "fixed", "new", "known_fixed"))
-        failed = sum(c.get(v, 0) for v in ("newly_failing", "failing", "known_expired", "control_failed"))
-        skips = c.get("skipped", 0) + c.get("skip_unaccepted", 0)
+        failed = sum(c.get(v, 0) for v in _FAILED)
+        skips = sum(c.get(v, 0) for v in (*_SKIPS, "lacking"))
         control = s.inconclusive or "holds"
         numbers = (s.planned, passed, c.get("known", 0), failed, skips, c.get("lost", 0), c.get("error", 0))
         yield (s.suite, control, *(str(n) for n in numbers), f"{s.duration_s:.1f} s")
 
+
+_FAILED = ("newly_failing", "failing", "known_expired", "control_failed", "infrastructure")
 
 METRIC_COLUMNS = ("test", "metric", "tests", "median", "ratio to baseline", "verdict")
 

@@ -9,13 +9,13 @@ import sys
 from importlib import metadata
 
 from harness.errors import UsageError
-from harness.runners.base import Decision, Runner
+from harness.runners.base import Decision, Machine, Runner
 
 GROUP = "harness.runners"
 """Entry points of this group name a runner: `mykind = "package.module:RUNNER"`."""
 
 _NOT_RUNNERS = {"base", "conformance"}
-_LOOKED: dict[str, Decision] = {}
+_LOOKED: dict[str, Machine] = {}
 
 
 def names() -> tuple[str, ...]:
@@ -42,12 +42,18 @@ def get(name: str) -> Runner:
     return runner
 
 
-def look(name: str) -> Decision:
-    """What that runner makes of this machine; looked at once a process."""
+def machine(name: str) -> Machine:
+    """This machine as that runner sees it; looked at once a process."""
     if name not in _LOOKED:
         runner = get(name)
-        _LOOKED[name] = runner.decide(runner.probe(sys.executable, dict(os.environ)))
+        seen = runner.probe(sys.executable, dict(os.environ))
+        _LOOKED[name] = Machine(runner, seen, runner.decide(seen))
     return _LOOKED[name]
+
+
+def look(name: str) -> Decision:
+    """What that runner makes of this machine; looked at once a process."""
+    return machine(name).decision
 
 
 def _is_ours(name: str) -> bool:

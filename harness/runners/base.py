@@ -95,6 +95,15 @@ CAPABILITIES: Mapping[str, str] = {
 """What a test may ask for, by name; every runner answers each."""
 
 
+@dataclass(frozen=True)
+class Machine:
+    """A runner, what it saw of this machine, and what it makes of it."""
+
+    runner: Runner
+    seen: Snapshot
+    decision: Decision
+
+
 class Runner(Protocol):
     """One kind of machine. One file `harness/runners/NAME.py` holds one as `RUNNER`; a third party's package registers
     one by an entry point of the group `harness.runners`."""

@@ -161,6 +161,7 @@ def torch_from_json(data: Mapping[str, Any]) -> TorchFacts:
 
 
 def _read(kind: type[T], data: Mapping[str, Any]) -> T:
+    """A dataclass from the JSON values of `dataclasses.asdict`."""
     if not isinstance(data, Mapping):
         raise ValueError(f"{kind.__name__}: a JSON object is needed, not {data!r:.60}")
     hints = typing.get_type_hints(kind)
@@ -183,4 +184,7 @@ def _value(hint: Any, value: Any) -> Any:
     if typing.get_origin(hint) is tuple:
         inner = typing.get_args(hint)[0]
         return tuple(_value(inner, v) for v in value)
+    if typing.get_origin(hint) is Mapping:
+        inner = typing.get_args(hint)[1]
+        return {str(k): _value(inner, v) for k, v in dict(value).items()}
     return value
