@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BaselineError
-from harness.judge import median, provenance_of
+from harness.judge import median
+from harness.judge_words import provenance_of
 from harness.records import SCHEMA, Header, Run, Trace, differing, to_json, trace_from_json
 from harness.verdicts import AcceptedTraces, Baseline, BaselineMetric, Judgement
 

@@ -38,6 +38,7 @@ PURE = (
     "harness.matching",
     "harness.verdicts",
     "harness.judge",
+    "harness.judge_words",
     "harness.parity",
     "harness.reports",
 )

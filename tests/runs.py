@@ -30,13 +30,13 @@ def suites(folder: Path, *options: str, variables: dict[str, str] | None = None)
     return _pytest(ROOT, folder, options, variables)
 
 
-def made_up(tmp_path: Path, text: str, *options: str) -> Done:
+def made_up(tmp_path: Path, text: str, *options: str, variables: dict[str, str] | None = None) -> Done:
     """A suite `demo` of one file with the given text, on the reference target."""
     suite = tmp_path / "suites" / "demo"
     suite.mkdir(parents=True, exist_ok=True)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (suite / "test_demo.py").write_text(text)
-    return _pytest(tmp_path, tmp_path / "run", ("suites", "--target", "reference", *options), None)
+    return _pytest(tmp_path, tmp_path / "run", ("suites", "--target", "reference", *options), variables)
 
 
 def command(folder: Path, *options: str) -> list[str]:

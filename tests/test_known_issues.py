@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import date
+import json
+import subprocess
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import make_issue
+import runs
+from builders import make_header, make_issue
 from harness import known_issues
 from harness.errors import KnownIssuesError
-from harness.matching import expired, holds_until, matches, matching
+from harness.matching import expired, holds_until, matches, matching, requirement
 from harness.records import KnownIssue
 
 ENTRY = {
@@ -142,9 +144,21 @@ def test_brackets_are_no_sets() -> None:
 TEST = "suites/decoder/test_frames.py::test_frames[vp9]"
 
 
-def _match(issue: KnownIssue, **changes: Any) -> KnownIssue | None:
-    values = {"test": TEST, "runner": "cpu", "target": "vitra", "patches": ()}
-    return matching([issue], **{**values, **changes})
+def _match(
+    *issues: KnownIssue,
+    test: str = TEST,
+    runner: str = "cpu",
+    arch: str = "x86_64",
+    target: str = "vitra",
+    patches: tuple[str, ...] = (),
+    software: dict[str, str | None] | None = None,
+) -> KnownIssue | None:
+    header = make_header(
+        runner={"name": runner, "device_arch": arch},
+        target={"name": target, "patches": patches},
+        software=software or {},
+    )
+    return matching(issues, test=test, header=header)
 
 
 def test_where_an_issue_holds() -> None:
@@ -159,15 +173,82 @@ def test_where_an_issue_holds() -> None:
     assert _match(limited, patches=("other",)) is not None
 
 
+def test_architectures_limit() -> None:
+    """One of the machine's architectures is enough, also among mixed devices; a part of a name is not."""
+    issue = make_issue(archs=("gfx942", "gfx950"))
+    assert _match(issue, arch="gfx942") is not None
+    assert _match(issue, arch="gfx90a+gfx950") is not None
+    assert _match(issue, arch="gfx90a") is None
+    assert _match(make_issue(archs=("gfx94",)), arch="gfx942") is None
+
+
+@pytest.mark.parametrize(
+    ("versions", "software", "holds"),
+    [
+        (("torch>=2.13",), {"torch": "2.13.0+cpu"}, True),
+        (("torch>=2.13",), {"torch": "2.12.1"}, False),
+        (("torch>=2.13", "driver<600"), {"torch": "2.13.0", "driver": "570.86"}, True),
+        (("torch>=2.13", "driver<600"), {"torch": "2.13.0", "driver": "610.1"}, False),
+        (("rocm<7",), {"rocm": None}, False),
+        (("rocm<7",), {}, False),
+        (("rocm<7",), {"rocm": "built from source"}, False),
+        (("torch>=2.13",), {"torch": "2.14.0.dev20261101+rocm7.2"}, True),
+        (("rocm==7.*",), {"rocm": "7.1.1"}, True),
+    ],
+)
+def test_versions_limit(versions: tuple[str, ...], software: dict[str, str | None], holds: bool) -> None:
+    """All versions must fit; a version that is unknown, or none, fits nothing, so that the failure shows."""
+    assert (_match(make_issue(versions=versions), software=software) is not None) is holds
+
+
+@pytest.mark.parametrize(
+    "text", ["torch 2.13", ">=2", "", "torch", "torch[x]>=2", "a @ file:///b", "torch>=x"]
+)
+def test_what_is_no_version_is_told(text: str, tmp_path: Path) -> None:
+    """A condition that could never be read is one line that shows how to write it."""
+    with pytest.raises(ValueError):
+        requirement(text)
+    if text:
+        with pytest.raises(KnownIssuesError, match=r"versions: .*write it as torch>=2\.13") as told:
+            _load(
+                tmp_path,
+                "[[issue]]\n"
+                + "".join(f"{k} = {v}\n" for k, v in ENTRY.items())
+                + f'versions = ["{text}"]\n',
+            )
+        assert "\n" not in str(told.value)
+
+
+def _listed(folder: Path, *words: str, **days: date) -> subprocess.CompletedProcess[str]:
+    path = folder / "list.toml"
+    entries = [{**ENTRY, "id": f'"{name}"', "last_day": day.isoformat()} for name, day in days.items()]
+    path.write_text("".join("[[issue]]\n" + "".join(f"{k} = {v}\n" for k, v in e.items()) for e in entries))
+    return runs.harness("known", "--file", str(path), *words)
+
+
+def test_what_is_due_is_listed(tmp_path: Path) -> None:
+    """`harness known` names what ends within 30 days, soonest first, and nothing else; exit 0 while none has ended."""
+    today = datetime.now(timezone.utc).date()
+    days = {n: today + timedelta(days=d) for n, d in (("late", 31), ("soon", 30), ("now", 0))}
+    done = _listed(tmp_path, **days)
+    assert done.returncode == 0
+    assert [w for w in ("now", "soon", "late") if f" {w}: " in done.stdout] == ["now", "soon"]
+    assert done.stdout.index(" now: ") < done.stdout.index(" soon: ")
+    assert "2 of 3 known issues end within 30 days" in done.stdout
+    assert len(json.loads(_listed(tmp_path, "--all", "--format", "json", **days).stdout)) == 3
+
+
+def test_what_has_ended_is_red(tmp_path: Path) -> None:
+    """An entry past its last day is listed however few days are asked for, and the command ends with 1."""
+    yesterday = datetime.now(timezone.utc).date() - timedelta(days=1)
+    done = _listed(tmp_path, "--within", "0", gone=yesterday)
+    assert done.returncode == 1
+    assert "ended 1 days ago" in done.stdout
+
+
 def test_first_match_counts() -> None:
     """Of several entries that hold, the first speaks."""
-    found = matching(
-        [make_issue(id="one", runners=("rocm",)), make_issue(id="two"), make_issue(id="three")],
-        test=TEST,
-        runner="cpu",
-        target="vitra",
-        patches=(),
-    )
+    found = _match(make_issue(id="one", runners=("rocm",)), make_issue(id="two"), make_issue(id="three"))
     assert found is not None
     assert found.id == "two"
 
