@@ -123,6 +123,9 @@ class Runner(Protocol):
     time_factor: float
     """By how much time limits of tests are multiplied."""
 
+    suites: Sequence[str] | None
+    """The suites that its session runs when none is named; None for all."""
+
     def probe(self, python: str, environment: Mapping[str, str]) -> Snapshot:
         """Reads the machine. `python`: an interpreter that may have torch, which is asked in a child of it."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.runners.base import Capability, Container, Decision, Device
-from harness.runners.facts import probe
+from harness.runners.facts import deciding, probe
 from harness.runners.facts.snapshot import Snapshot
 
 
@@ -19,16 +19,22 @@ class CpuRunner:
     container: Container | None = None
     recorded: Sequence[str] = ("OMP_NUM_THREADS", "MKL_*", "KMP_*", "LD_PRELOAD", "MALLOC_*")
     time_factor = 1.0
+    suites: Sequence[str] | None = None
 
     def probe(self, python: str, environment: Mapping[str, str]) -> Snapshot:
         del python  # a CPU needs no torch to be told
-        return probe.collect_machine(environment, self.recorded)
+        return probe.collect_machine(environment, self.recorded, tools=False)
 
     def decide(self, seen: Snapshot) -> Decision:
         if seen.system != "linux":
             return Decision(
-                f"runner cpu needs Linux, this is {seen.system}; use a Linux machine or container"
+                deciding.line(
+                    f"runner cpu needs Linux, this is {seen.system}; use a Linux machine or container"
+                )
             )
+        emulated = deciding.emulation_of(seen)
+        if emulated is not None:
+            return Decision(emulated)
         return Decision(
             None,
             (Device(0, seen.machine, memory_bytes=seen.memory_bytes),),
