@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import ROOT, rundir
+from harness import ROOT, rundir, secrets
 from harness.errors import HarnessError
 from harness.outcomes import DETAIL_BYTES, Notes, failed_phase, is_control, plain_id, record_of
 from harness.records import Record, suite_of
@@ -161,9 +161,7 @@ def pytest_runtest_makereport(
             # pytest shows it as xfailed; the record keeps what happened.
             report.outcome, report.wasxfail = "skipped", f"known issue {issue.id}"
     if report.when == "teardown":
-        state.writer.append(
-            record_of(plain_id(item.nodeid), state.worker, state.started, state.folder, phases)
-        )
+        state.keep(record_of(plain_id(item.nodeid), state.worker, state.started, state.folder, phases))
     return report
 
 
@@ -172,7 +170,7 @@ def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport, sched: Any
     """A worker process died: what it had finished is on disk, the test it was in is an error."""
     state = sched.config.stash[_STATE]
     test = plain_id(crashitem)
-    state.writer.append(
+    state.keep(
         Record(
             test=test,
             suite=suite_of(test),
@@ -192,6 +190,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     for child in state.children.values():
         child.close()
+    if not hasattr(session.config, "workerinput"):
+        secrets.redact_files((state.folder / "logs").rglob("*"), state.secrets)
     ended_by_itself = int(exitstatus) in (0, 1, 5)
     if not hasattr(session.config, "workerinput") and ended_by_itself:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")

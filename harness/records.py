@@ -11,10 +11,12 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
+from harness import typed
 from harness.errors import RunFolderError
 
 SCHEMA = 1
@@ -297,16 +299,37 @@ def record_from_json(data: Mapping[str, Any]) -> Record:
         f = _fields(Record, data, "record")
         if f["outcome"] not in OUTCOMES:
             raise RunFolderError(f"record: outcome {f['outcome']!r} is none of {', '.join(OUTCOMES)}")
-        f["metrics"] = tuple(
-            Metric(**{**_fields(Metric, m, "metric"), "samples": tuple(float(x) for x in m["samples"])})
-            for m in f.get("metrics", ())
-        )
+        f["metrics"] = tuple(_metric_from_json(m) for m in f.get("metrics", ()))
         f["traces"] = tuple(trace_from_json(t) for t in f.get("traces", ()))
         f["logs"] = _strings(f.get("logs", ()))
         f["duration_s"] = float(f["duration_s"])
-        return Record(**f)
+        record = _checked(Record(**f), "record")
     except (TypeError, ValueError, AttributeError) as error:
         raise RunFolderError(f"record: {error}; the file is not of this harness") from error
+    for log in record.logs:
+        if not log.startswith("logs/") or ".." in log.split("/") or "\0" in log:
+            raise RunFolderError(
+                f"record: log {log!r:.200} leads out of the run's logs; do not trust this folder"
+            )
+    _check_name(record.suite, "record: suite")
+    return record
+
+
+def _checked(value: T, where: str) -> T:
+    wrong = typed.mistyped(value)
+    if wrong is not None:
+        raise RunFolderError(f"{where}: {wrong}; the file is not of this harness")
+    return value
+
+
+def _check_name(name: str, where: str) -> None:
+    """Names from a run folder become names of files: they may hold nothing that leads elsewhere."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}", name):
+        raise RunFolderError(f"{where}: {name!r:.200} is no name; the file is not of this harness")
+
+
+def _metric_from_json(data: Mapping[str, Any]) -> Metric:
+    return Metric(**{**_fields(Metric, data, "metric"), "samples": tuple(float(x) for x in data["samples"])})
 
 
 def trace_from_json(data: Mapping[str, Any]) -> Trace:
@@ -342,6 +365,13 @@ def header_from_json(data: Mapping[str, Any]) -> Header:
         f["command"], f["controls"] = _strings(f.get("command", ())), _strings(f.get("controls", ()))
         if f.get("planned") is not None:
             f["planned"] = _strings(f["planned"])
-        return Header(**f)
+        header = _checked(Header(**f), "run.json")
     except (TypeError, ValueError, AttributeError) as error:
         raise RunFolderError(f"run.json: {error}; the file is not of this harness") from error
+    for where, name in (
+        ("runner", header.runner.name),
+        ("architecture", header.runner.device_arch),
+        ("target", header.target.name),
+    ):
+        _check_name(name, f"run.json: {where}")
+    return header

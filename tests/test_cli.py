@@ -78,7 +78,8 @@ def test_every_format_can_go_to_a_file(form: str, tmp_path: Path) -> None:
         ),
         (
             ("defects", "--suite", "nope"),
-            "--suite nope: no defects for it; there are defects for: checkpoint, collectives, decoder, failfast, fsdp, smoke",
+            "--suite nope: no defects for it; there are defects for: checkpoint, collectives, decoder, failfast, "
+            "fsdp, preflight, smoke",
         ),
         (("targets", "--fetch", "nope"), "--target nope: no such target"),
         (("baseline", "accept", "RUN", "--reason", "todo"), "--reason 'todo': says nothing"),

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import make_header
-from harness import rundir
+from builders import case, make_header, make_record
+from harness import rundir, typed
 from harness.errors import HarnessError, RunFolderError, UsageError
 from harness.records import KINDS, Metric, Record, Trace, header_from_json, record_from_json, to_json
 
@@ -20,7 +20,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 RECORDS = st.builds(
     Record,
     test=st.text(min_size=1),
-    suite=st.text(),
+    suite=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,20}", fullmatch=True),
     outcome=st.sampled_from(["passed", "failed", "error", "skipped"]),
     duration_s=st.floats(0, 1e6),
     kind=st.none() | st.sampled_from(sorted(KINDS)),
@@ -34,7 +34,7 @@ RECORDS = st.builds(
     traces=st.lists(st.builds(Trace, st.text(), st.text(), st.lists(NUMBERS).map(tuple)), max_size=2).map(
         tuple
     ),
-    logs=st.lists(st.text()).map(tuple),
+    logs=st.lists(st.text(st.characters(exclude_characters="/\0.")).map("logs/{}".format)).map(tuple),
 )
 
 
@@ -155,6 +155,35 @@ def test_a_mangled_header_is_one_error(changes: dict[str, object], as_record: bo
             header_from_json({**to_json(make_header()), **changes})
     except HarnessError:
         pass
+
+
+@given(st.dictionaries(st.sampled_from(sorted(to_json(make_header()))), JSON, min_size=1))
+def test_what_was_read_is_of_its_types(changes: dict[str, object]) -> None:
+    """What reading accepts is of the declared types all through, so that no report stumbles over it later."""
+    try:
+        header = header_from_json({**to_json(make_header()), **changes})
+    except HarnessError:
+        return
+    assert typed.mistyped(header) is None
+
+
+@pytest.mark.parametrize("log", ["/etc/passwd", "logs/../../x", "../x", "records-main.jsonl", "logs/a\0b"])
+def test_logs_that_lead_out_are_refused(log: str, tmp_path: Path) -> None:
+    """A record that names a log outside its run's logs is not read: the run has no verdict and says so."""
+    data = {**to_json(make_record(case("a"))), "logs": [log]}
+    with pytest.raises(RunFolderError, match="leads out"):
+        record_from_json(data)
+
+
+@pytest.mark.parametrize("name", ["../../up", "a/b", "", ".hidden", "x\n", "a" * 200, "c:\\x"])
+@pytest.mark.parametrize("part", ["runner", "architecture", "target", "suite"])
+def test_names_that_lead_elsewhere_are_refused(name: str, part: str) -> None:
+    """Names become names of files, so that one from elsewhere may hold no way out of a folder."""
+    header, record = to_json(make_header()), to_json(make_record(case("a")))
+    place = {"suite": record, "target": header["target"]}.get(part, header["runner"])
+    place[{"runner": "name", "architecture": "device_arch", "target": "name"}.get(part, part)] = name
+    with pytest.raises(RunFolderError, match="is no name"):
+        _ = record_from_json(record) if part == "suite" else header_from_json(header)
 
 
 def test_log_names_stay_in_the_folder(tmp_path: Path) -> None:

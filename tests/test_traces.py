@@ -284,7 +284,7 @@ def test_a_step_number_that_is_none_is_a_mistake(tmp_path: Path, capsys: pytest.
     folder = make_run(tmp_path / "run", Trace("loss", "nat", (1.0,), first_step="x"))  # type: ignore[arg-type]
     status, _, err = call(capsys, f"{folder}:{TEST}:loss", OLD)
     assert (status, err.count("\n")) == (2, 1)
-    assert "first_step 'x'" in err
+    assert "first_step must be int, not 'x'" in err
 
 
 def test_emulated_is_never_compared_with_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
