@@ -13,6 +13,7 @@ from harness.crossing import crossing_reasons, judge_crossings
 from harness.judge_words import render_headline, render_notes
 from harness.matching import expired, holds_until, matching
 from harness.records import Header, KnownIssue, Metric, Record, Run, suite_of
+from harness.triage import Finding, is_infrastructure
 from harness.verdicts import (
     RED,
     AcceptedTraces,
@@ -32,10 +33,11 @@ def judge(
     today: date,
     incomparable: Mapping[str, tuple[str, str]] | None = None,
     others: Sequence[AcceptedTraces] = (),
+    triaged: Mapping[str, Sequence[Finding]] | None = None,
 ) -> Judgement:
     """The verdict on a run, as of `today`. `incomparable`: baselines exist, but differ under these names.
-    `others`: traces accepted on other runners."""
-    tests = _judge_tests(run, baseline, today)
+    `others`: traces accepted on other runners. `triaged`: by test, the causes that its text and logs show."""
+    tests = _judge_tests(run, baseline, today, triaged or {})
     suites = tuple(_judge_suite(s, tests, run) for s in sorted({t.suite for t in tests}))
     metrics = tuple(_judge_metrics(run, baseline))
     crossings = judge_crossings(run, others)
@@ -56,7 +58,9 @@ def judge(
     )
 
 
-def _judge_tests(run: Run, baseline: Baseline | None, today: date) -> tuple[TestVerdict, ...]:
+def _judge_tests(
+    run: Run, baseline: Baseline | None, today: date, triaged: Mapping[str, Sequence[Finding]]
+) -> tuple[TestVerdict, ...]:
     records = run.by_test()
     base = baseline.tests if baseline is not None else {}
     planned = set(run.header.planned or ())
@@ -67,7 +71,8 @@ def _judge_tests(run: Run, baseline: Baseline | None, today: date) -> tuple[Test
     verdicts = []
     for t in sorted(planned | set(records)):
         # Of several records that ended alike, one that is fine must not hide one that is not.
-        found = [_judge_test(t, run, r, base.get(t), today) for r in groups.get(t, [None])]
+        causes = tuple(triaged.get(t, ()))
+        found = [_judge_test(t, run, r, base.get(t), today, causes) for r in groups.get(t, [None])]
         verdicts.append(max(found, key=lambda v: (not v.green, -rank_of(v), repr(v.record))))
     if run.header.planned is not None and not run.header.selection.partial:
         verdicts += [
@@ -77,11 +82,18 @@ def _judge_tests(run: Run, baseline: Baseline | None, today: date) -> tuple[Test
     return tuple(verdicts)
 
 
-def _judge_test(test: str, run: Run, record: Record | None, base: str | None, today: date) -> TestVerdict:
+def _judge_test(
+    test: str,
+    run: Run,
+    record: Record | None,
+    base: str | None,
+    today: date,
+    causes: tuple[Finding, ...] = (),
+) -> TestVerdict:
     suite = record.suite if record is not None else suite_of(test)
 
     def say(verdict: str, why: str, issue: KnownIssue | None = None) -> TestVerdict:
-        return TestVerdict(test, suite, verdict, why, record, issue)
+        return TestVerdict(test, suite, verdict, why, record, issue, causes)
 
     if record is None:
         running = test in run.running
@@ -109,6 +121,8 @@ def _judge_test(test: str, run: Run, record: Record | None, base: str | None, to
         return say(good, seen)
     if issue is None and record.kind == "infrastructure":
         return say("infrastructure", record.reason or "no reason given")
+    if issue is None and is_infrastructure(causes):
+        return say("infrastructure", f"{causes[0].signature.cause} ({record.kind}: {record.reason})")
     if issue is None:
         return say("newly_failing" if base == "passed" else "failing", f"{record.kind}: {record.reason}")
     if expired(issue, today):

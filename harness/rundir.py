@@ -137,6 +137,22 @@ def load(folder: Path) -> Run:
     return Run(header, tuple(records), tuple(running), tuple(problems))
 
 
+def read_tails(folder: Path, record: Record, limit_bytes: int = 256 << 10) -> dict[str, str]:
+    """The ends of a record's logs by name, as text; a log that is gone, or is a link, is left out."""
+    found = {}
+    for name in record.logs:
+        path = folder / name
+        try:
+            if path.is_symlink() or not path.resolve().is_relative_to(folder.resolve() / "logs"):
+                continue
+            with path.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - limit_bytes))
+                found[name] = file.read(limit_bytes).decode(errors="replace")
+        except OSError:
+            continue
+    return found
+
+
 def log_path(folder: Path, name: str) -> Path:
     """The path of a log file in the run folder; `name` is made safe for a file name."""
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:120]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.records import KnownIssue, Record, Trace
+from harness.triage import Finding
 
 VERDICTS: Mapping[str, str] = {
     "same": "passed, as the baseline did",
@@ -100,6 +101,8 @@ class TestVerdict:
     why: str
     record: Record | None = None
     issue: KnownIssue | None = None
+    findings: tuple[Finding, ...] = ()
+    """Causes that its text and logs show, root causes first."""
 
     @property
     def green(self) -> bool:

@@ -13,6 +13,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.records import Run
+    from harness.triage import Finding
     from harness.verdicts import Judgement
 
 HELP = "judge a run and report"
@@ -39,7 +40,19 @@ def judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement]:
     # The day of the run, not of the report: a report made again later says the same.
     today = datetime.fromisoformat(run.header.started).date()
     others = baselines.find_others(baselines_folder, run.header)
-    return run, judge(run, baseline, today=today, incomparable=incomparable, others=others)
+    found = judge(
+        run, baseline, today=today, incomparable=incomparable, others=others, triaged=_triaged(folder, run)
+    )
+    return run, found
+
+
+def _triaged(folder: Path, run: Run) -> dict[str, tuple[Finding, ...]]:
+    """The causes that the logs of failed tests show, by test: computed for the report, never stored."""
+    from harness import rundir, triage, triage_files
+
+    failed = [r for r in run.records if r.outcome in ("failed", "error")]
+    signatures = triage_files.load_signatures() if failed else ()
+    return {r.test: triage.triage_record(r, rundir.read_tails(folder, r), signatures) for r in failed}
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -26,6 +26,21 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
             "outcome": t.record.outcome if t.record else None,
             "duration_s": t.record.duration_s if t.record else None,
             "known_issue": t.issue.id if t.issue else None,
+            "causes": [
+                {
+                    "id": f.signature.id,
+                    "role": f.role,
+                    "where": f.signature.where,
+                    "infrastructure": f.signature.infrastructure,
+                    "cause": f.signature.cause,
+                    "remedy": f.signature.remedy,
+                    "line": f.first.text,
+                    "log": f.first.file,
+                    "rank": f.first.rank,
+                    "links": list(f.signature.links),
+                }
+                for f in t.findings
+            ],
             "rerun": parts.rerun(header, t.test),
         }
         for t in judgement.tests

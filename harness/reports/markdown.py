@@ -25,6 +25,9 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
         lines += [text(t.first.why), "", text(t.kind_meaning)]
         if t.detail:
             lines += ["", *fenced(t.detail)]
+        for cause, line, remedy in t.causes:
+            lines += ["", f"- cause: {text(cause)}", *(f"  {row}" for row in fenced(line)), ""]
+            lines += [f"  remedy: {text(remedy)}"]
         lines += ["", "Again:", "", *fenced(t.rerun)]
     rows = parts.known(judgement)
     if rows:

@@ -24,6 +24,8 @@ class Trouble:
     kind_meaning: str
     detail: str
     rerun: str
+    causes: tuple[tuple[str, str, str], ...] = ()
+    """What its text and logs show: cause, the line that shows it and where, remedy."""
 
 
 def plain(text: str) -> str:
@@ -107,8 +109,25 @@ def _trouble(run: Run, members: Sequence[TestVerdict]) -> Trouble:
     kind = record.kind if record is not None else None
     meaning = f"{kind}: {KINDS.get(kind, kind)}" if kind else VERDICTS[first.verdict]
     return Trouble(
-        first, tuple(m.test for m in members), meaning, "\n".join(lines), rerun(run.header, first.test)
+        first,
+        tuple(m.test for m in members),
+        meaning,
+        "\n".join(lines),
+        rerun(run.header, first.test),
+        causes(first),
     )
+
+
+def causes(verdict: TestVerdict) -> tuple[tuple[str, str, str], ...]:
+    """Up to three causes that a failure's text and logs show: cause and whose, the line, remedy with a link."""
+    told = []
+    for f in [f for f in verdict.findings if f.role != "hint"][:3]:
+        s, seen = f.signature, f.first
+        whose = {"code": "code", "machine": "the machine", "network": "the network"}[s.where]
+        rank = "" if seen.rank is None else f"rank {seen.rank}, "
+        line = f"{plain(seen.text)}  ({rank}{plain(seen.file)}:{seen.line_number})"
+        told.append((f"{s.id}, {whose}: {s.cause}", line, f"{s.remedy} ({s.links[0]})"))
+    return tuple(told)
 
 
 def known(judgement: Judgement) -> list[tuple[str, int, str, str, str, str]]:

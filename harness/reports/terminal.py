@@ -80,6 +80,10 @@ def _troubles(console: Console, run: Run, judgement: Judgement) -> None:
         console.print(Padding(Text(t.kind_meaning, style="dim"), (0, 0, 0, 4)))
         if t.detail:
             console.print(Padding(Text(t.detail, style="dim"), (0, 0, 0, 6)))
+        for cause, line, remedy in t.causes:
+            console.print(Padding(Text(f"cause: {cause}"), (0, 0, 0, 4)))
+            console.print(Padding(Text(line, style="dim"), (0, 0, 0, 6)))
+            console.print(Padding(Text(f"remedy: {remedy}"), (0, 0, 0, 6)))
         # No padding: it would cut a command that is longer than the line, and half a command runs nothing.
         console.print(Text(f"    again: {t.rerun}"), soft_wrap=True)
 

@@ -31,6 +31,13 @@ class TorchDevice:
     peers: tuple[int, ...] | None = None
     """Devices that it can read directly; None when torch could not say."""
 
+    uuid: str | None = None
+    product_norm: float | None = None
+    """As in TorchFacts, computed on this device; None when it was not asked or could not."""
+
+    failure: str | None = None
+    """Why it could not compute the product; None when it could or was not asked."""
+
 
 @dataclass(frozen=True)
 class TorchFacts:
@@ -82,6 +89,16 @@ class ToolDevice:
 
     errors: tuple[str, ...] = ()
     """Uncorrectable memory errors, retired pages, and the like, as the tool words them."""
+
+    vendor: str | None = None
+    """`nvidia` or `amd`."""
+
+    uuid: str | None = None
+    units: int | None = None
+    """Compute units, as the kernel counts them."""
+
+    partition: str | None = None
+    """How a device is divided, for example `MIG` or `CPX/NPS4`; None when it is whole or this is unknown."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +157,9 @@ class Snapshot:
 
     emulator: Mapping[str, Any] = field(default_factory=dict)
     """What the mirage runner asked of its program: `program`, `profiles`, `stand_in`, `library`, `error`."""
+
+    notes: tuple[str, ...] = ()
+    """What could not be read and why, for example a tool that gave no answer in time."""
 
 
 def to_json(snapshot: Snapshot) -> dict[str, Any]:
