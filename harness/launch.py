@@ -1,7 +1,8 @@
 """Starts N ranks with torchrun under a time limit, says of each how it ended, and leaves nothing of it alive.
 
 launch -> keeper (`rank_main.py --keep`) -> torchrun -> ranks. Each dies with the one before it; the keeper adopts
-and kills what lost its parent; what escapes even that is found by a marker in its environment.
+and kills what lost its parent; what escapes even that is found by a marker in its environment. Behind an emulator:
+launch -> keeper -> emulator -> torchrun -> ranks on one node, launch -> keeper -> emulator -> ranks on several.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from harness import rank_logs
 from harness.errors import UsageError
 from harness.launched import Ending, Launched, RankOutcome, conclude
+from harness.rank_main import AGENT
 from harness.rank_watch import WatchedRank
 
 __all__ = ["MARKER", "Launched", "RankOutcome", "launch"]
@@ -32,6 +34,7 @@ MARKER = "HARNESS_LAUNCH"
 
 NOISE_LIMIT_BYTES = 256 << 20
 _GRACE_S = 3.0
+_TEARDOWN_S = 10.0
 _AFTER_FAILURE_S = 5.0
 _GIVE_UP_S = 20.0
 _POLL_S = 0.05
@@ -48,20 +51,28 @@ def launch(
     limit_s: float,
     environment: Mapping[str, str] | None = None,
     say: Callable[[str], None] | None = None,
+    wrap: Callable[[list[str]], list[str]] | None = None,
+    clean_up: Callable[[], None] | None = None,
+    nodes: int = 1,
 ) -> Launched:
     """Runs a program as `ranks` ranks for at most `limit_s` seconds; when it returns or raises, all are gone.
 
-    The ranks' output is in `logs/rank-N.log`; `say` is told the lines of rank 0 while it runs.
-    UsageError when there is no such program or no rank to start.
+    The ranks' output is in `logs/rank-N.log`; `say` is told the lines of rank 0 while it runs. `wrap` puts a command
+    before the words that start the ranks, or, on several nodes, before those of one rank, which it then starts
+    `ranks / nodes` times on each; `clean_up` is called after it was killed.
+    UsageError when there is no such program, no rank to start, or no command that starts several nodes.
     """
     if ranks < 1:
         raise UsageError(f"cannot start {ranks} ranks: ask for one or more")
+    if nodes < 1 or ranks % nodes:
+        raise UsageError(f"cannot start {ranks} ranks on {nodes} nodes: ask for as many on each")
     program = Path(program).absolute()
     if not program.is_file():
         raise UsageError(f"there is no program {program} to launch: check the path")
     logs = Path(logs).absolute()
     logs.mkdir(parents=True, exist_ok=True)
     started = _Launch(ranks, logs, limit_s, say)
+    started.wrap, started.clean_up, started.nodes = wrap, clean_up, nodes
     try:
         started.start(program, arguments, environment or {})
         started.watch()
@@ -76,6 +87,9 @@ class _Launch:
         self.marker = uuid.uuid4().hex
         self.ranks = [WatchedRank(logs, n) for n in range(ranks)]
         self.follower = rank_logs.Follower(self.ranks[0].log, say) if say else None
+        self.wrap: Callable[[list[str]], list[str]] | None = None
+        self.clean_up: Callable[[], None] | None = None
+        self.nodes = 1
         self.keeper: subprocess.Popen[bytes] | None = None
         self.descriptor: int | None = None
         self.began = time.monotonic()
@@ -86,13 +100,11 @@ class _Launch:
         for old in self.logs.iterdir():
             if re.fullmatch(r"rank-\d+\.(log|pid|exit|stack)|torchrun\.log|flight-recorder-\S+", old.name):
                 old.unlink()
-        main = str(Path(__file__).with_name("rank_main.py"))
-        torchrun = ["--standalone", "--nproc-per-node", str(len(self.ranks))]
-        torchrun += ["--log-dir", str(self.logs / "torchrun")]  # else it leaves folders in /tmp
         given = {**_flight_recorder(self.logs), **os.environ, **environment, MARKER: self.marker}
+        given.pop(AGENT, None)
         with self.ending.torchrun_log.open("wb") as log:
             self.keeper = subprocess.Popen(
-                [sys.executable, main, "--keep", *torchrun, main, str(self.logs), str(program), *arguments],
+                self._words([str(program), *arguments]),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -101,6 +113,21 @@ class _Launch:
             )
         with contextlib.suppress(OSError, AttributeError):  # without it, the end is seen a little later
             self.descriptor = os.pidfd_open(self.keeper.pid)
+
+    def _words(self, program: list[str]) -> list[str]:
+        """The keeper's command line."""
+        main = str(Path(__file__).with_name("rank_main.py"))
+        rank = [main, str(self.logs), *program]
+        torchrun = ["--standalone", "--nproc-per-node", str(len(self.ranks))]
+        torchrun += ["--log-dir", str(self.logs / "torchrun")]  # else it leaves folders in /tmp
+        words = [sys.executable, *(rank if self.nodes > 1 else [main, "--agent", *torchrun, *rank])]
+        command = self.wrap(words) if self.wrap else words
+        if command == words and self.nodes > 1:
+            raise UsageError(f"cannot start {self.nodes} nodes: choose a runner that emulates them")
+        if command == words:
+            return [sys.executable, main, "--keep", *torchrun, *rank]
+        self.ending.emulator, self.ending.nodes = Path(command[0]).name, self.nodes
+        return [sys.executable, main, "--keep-command", *command]
 
     def watch(self) -> None:
         """Waits for the end of all; ends them itself at the time limit, and when one prints without end."""
@@ -125,6 +152,8 @@ class _Launch:
                 failed_at = now
             if failed_at is not None and now - failed_at > _AFTER_FAILURE_S:
                 for rank in self.ranks:  # what ignores torchrun's SIGTERM, for which it would wait 30 s
+                    if rank.alive():
+                        self.ending.killed.add(rank.number)
                     rank.kill()
         self.ending.status = self.keeper.returncode
 
@@ -142,6 +171,8 @@ class _Launch:
     def _one_failed(self) -> bool:
         if any(r.left and r.left[0] for r in self.ranks):
             return True
+        if self.nodes > 1 and any(r.gone_at is not None and r.left is None for r in self.ranks):
+            return True
         return _CLOSING in rank_logs.read_tail(self.ending.torchrun_log).encode()
 
     def _note_the_late(self) -> None:
@@ -153,7 +184,7 @@ class _Launch:
         assert self.keeper is not None
         _signal_all(self.marker, signal.SIGTERM, but=self.keeper.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.keeper.wait(_GRACE_S)
+            self.keeper.wait(_GRACE_S if self.wrap is None else _TEARDOWN_S)
 
     def _collect_evidence(self, running: list[WatchedRank]) -> None:
         for rank in running:
@@ -191,6 +222,8 @@ class _Launch:
             time.sleep(0.01)
         if self.keeper is not None:
             self.keeper.wait()
+            if self.clean_up is not None and (self.ending.status is None or self.ending.status < 0):
+                self.clean_up()
         if self.descriptor is not None:
             os.close(self.descriptor)
         for rank in self.ranks:

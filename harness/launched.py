@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 import re
 import signal
@@ -9,12 +10,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import rank_logs
+from harness import emulator, rank_logs
 from harness.child import signal_name
 from harness.rank_watch import WatchedRank
 
 DETAIL_LIMIT = 8000
 _REPORTED = re.compile(r"rank\s*:\s*(\d+)[^\n]*\n\s*exitcode\s*:\s*(-?\d+)")
+_FATAL = re.compile(r"Fatal Python error: (Segmentation fault|Aborted|Bus error|Illegal instruction)")
+_FAULTS = {
+    "Segmentation fault": signal.SIGSEGV,
+    "Aborted": signal.SIGABRT,
+    "Bus error": signal.SIGBUS,
+    "Illegal instruction": signal.SIGILL,
+}
 _HEAD_START_S = 0.5
 _FOLLOWS = (-signal.SIGTERM, -signal.SIGABRT)
 _ENDED_BY_US = (-signal.SIGTERM, -signal.SIGKILL)
@@ -39,7 +47,11 @@ class RankOutcome:
 
 @dataclass(frozen=True)
 class Launched:
-    """How a launch ended: `kind` is None when every rank left with 0, else "crash" or "hang"."""
+    """How a launch ended: `kind` is None when every rank left with 0, else "crash" or "hang".
+
+    Behind an emulator it may also be "stall" (all ranks wait in one collective), "infrastructure" (the emulator failed
+    itself) or "harness" (it refused its command line).
+    """
 
     kind: str | None
     message: str
@@ -62,6 +74,11 @@ class Ending:
     noise_limit_bytes: int = 0
     duration_s: float = 0.0
     torchrun_log: Path = Path()
+    emulator: str | None = None
+    """The program behind which the ranks ran."""
+    nodes: int = 1
+    killed: set[int] = field(default_factory=set)
+    """Ranks that the launch killed after another one had failed."""
     remarks: list[str] = field(default_factory=list)
 
 
@@ -69,8 +86,8 @@ def conclude(watched: Sequence[WatchedRank], ending: Ending) -> Launched:
     """The outcome of a launch from its notes, its logs and torchrun's own report; cuts logs that are too long."""
     report = rank_logs.read_tail(ending.torchrun_log, 1 << 20)
     reported = {int(rank): int(code) for rank, code in _REPORTED.findall(report)}
-    codes = [_code(rank, reported, ending.status) for rank in watched]
-    first = _first_failed(watched, codes)
+    codes = [_code(rank, reported, ending) for rank in watched]
+    first = _first_failed(watched, codes, ending)
     if ending.noisy:
         first = ending.noisy.number
     kind, message = _verdict(watched, codes, first, ending)
@@ -80,16 +97,31 @@ def conclude(watched: Sequence[WatchedRank], ending: Ending) -> Launched:
     return Launched(kind, message, first, outcomes, ending.duration_s, detail)
 
 
-def _code(rank: WatchedRank, reported: dict[int, int], status: int | None) -> int | None:
+def _code(rank: WatchedRank, reported: dict[int, int], ending: Ending) -> int | None:
+    status = ending.status
     if rank.number in reported:
         return reported[rank.number]
     if rank.left:
         return rank.left[0]
+    if ending.nodes > 1 and rank.pid and status:
+        return _unreported(rank, ending, status)
     # torchrun names all that failed, so the rest left with 0.
     return 0 if status == 0 or (status is not None and reported and rank.pid) else None
 
 
-def _first_failed(watched: Sequence[WatchedRank], codes: Sequence[int | None]) -> int | None:
+def _unreported(rank: WatchedRank, ending: Ending, status: int) -> int | None:
+    """The code of a rank that left no note, where no torchrun tells it.
+
+    What the fault handler wrote speaks first: the one status that is left may be another rank's.
+    """
+    if rank.number in ending.killed:
+        return -signal.SIGKILL
+    if found := _FATAL.search(rank_logs.read_tail(rank.log)):
+        return -_FAULTS[found[1]]
+    return 128 - status if status > 128 else None
+
+
+def _first_failed(watched: Sequence[WatchedRank], codes: Sequence[int | None], ending: Ending) -> int | None:
     """The rank that failed first of itself.
 
     A note tells the moment exactly. A death without one is seen a little late, when others may have failed of it
@@ -104,7 +136,8 @@ def _first_failed(watched: Sequence[WatchedRank], codes: Sequence[int | None]) -
             return math.inf
         return rank.gone_at if code in _FOLLOWS else rank.gone_at - _HEAD_START_S
 
-    failed = [r.number for r in watched if codes[r.number] and r.late is None]
+    ours = ending.killed if ending.nodes > 1 else set()
+    failed = [r.number for r in watched if codes[r.number] and r.late is None and r.number not in ours]
     return min(failed, key=moment, default=None)
 
 
@@ -121,11 +154,19 @@ def _verdict(
             return "crash", f"rank {first} {of} was ended first, by {signal_name(-code)}"
         return "crash", f"rank {first} {of} left first, with exit status {code}"
     if ending.late_s is not None:
-        return "hang", f"no end within {ending.late_s:g} s; {_who_is_late(watched)}"
+        late = f"no end within {ending.late_s:g} s; {_who_is_late(watched)}"
+        all_run = all(r.late == "running" for r in watched)
+        stacks = [rank_logs.read_stack(r.stack) for r in watched] if ending.emulator and all_run else []
+        if len(watched) > 1 and stacks and (place := emulator.stall(stacks, linecache.getline)):
+            return "stall", f"{late}, all of them in {place}"
+        return "hang", late
     if ending.status == 0:
         return None, f"{_ranks(range(len(watched)))} left with exit status 0"
     when = "" if any(r.pid for r in watched) else " before any rank started"
     status = ending.status or 0
+    if ending.emulator:
+        told = rank_logs.read_tail(ending.torchrun_log)
+        return emulator.describe_end(status, ending.emulator, told, any(r.pid for r in watched))
     how = f"was ended by {signal_name(-status)}" if status < 0 else f"left with exit status {status}"
     return "crash", f"torchrun {how}{when}"
 
@@ -202,7 +243,7 @@ def _detail(message: str, first: int | None, outcomes: Sequence[RankOutcome], en
     if first is None and (ending.late_s is None or any(o.state == "never started" for o in outcomes)):
         own = rank_logs.read_tail(ending.torchrun_log).strip("\n")
         if own:
-            parts.append(_Part("--- torchrun: last lines", own, "tail", 1.0))
+            parts.append(_Part(f"--- {ending.emulator or 'torchrun'}: last lines", own, "tail", 1.0))
     head = "\n".join(lines)[: DETAIL_LIMIT // 2]
     return "\n".join([head, *_fit(parts, DETAIL_LIMIT - len(head))])
 

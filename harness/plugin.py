@@ -48,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(name, ...): what a test needs prepared, for its suite")
     config.addinivalue_line("markers", "capability(name, ...): what the runner must be able to do")
+    config.addinivalue_line("markers", "nodes(count): the test exists where ranks start on so many nodes")
     config.addinivalue_line("markers", "targets(name, ...): the test exists for these targets only")
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
@@ -97,6 +98,7 @@ def pytest_collection_modifyitems(
     state = config.stash.get(_STATE, None)
     if state is not None:
         items[:] = [i for i in items if state.spec.name in _targets(i, state.spec.name)]
+        items[:] = [i for i in items if all(state.has_nodes(m.args[0]) for m in i.iter_markers("nodes"))]
     controls = [i for i in items if is_control(i.nodeid)]
     yield
     if config.option.without_controls:

@@ -1,7 +1,8 @@
 """What runs on the far side of `harness.launch`: the keeper over torchrun, and the entry of every rank.
 
 `rank_main.py --keep ARGUMENTS` runs torchrun with these arguments and ends with all that it started;
-`rank_main.py FOLDER PROGRAM ARGUMENTS` is one rank. Of its own it imports no torch.
+`rank_main.py --keep-command WORDS` does so with a command of an emulator, in which `rank_main.py --agent ARGUMENTS` is
+torchrun; `rank_main.py FOLDER PROGRAM ARGUMENTS` is one rank. Of its own it imports no torch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import runpy
 import select
 import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -25,10 +28,12 @@ AGENT = "HARNESS_AGENT"
 
 _SUBREAPER, _DEATH_SIGNAL = 36, 1  # PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG
 _GIVE_UP_S = 15.0
+_WATCH_S = 0.5
 
 
-def keep(arguments: list[str]) -> int:
-    """Runs torchrun until it ends, stdin closes or SIGTERM comes, then kills all its descendants; its exit status."""
+def keep(start: Callable[[], None]) -> int:
+    """Forks and starts what is to be kept until it ends, stdin closes or SIGTERM comes, then kills all its descendants;
+    its exit status."""
     stop = False
 
     def ask_to_stop(number: int, frame: FrameType | None) -> None:
@@ -40,7 +45,10 @@ def keep(arguments: list[str]) -> int:
     libc.prctl(_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
     agent = os.fork()
     if agent == 0:
-        _run_torchrun(arguments)
+        _die_with(os.getppid())
+        os.setpgid(0, 0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        start()
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker)
@@ -58,10 +66,16 @@ def keep(arguments: list[str]) -> int:
     return 1 if status is None else status
 
 
-def _run_torchrun(arguments: list[str]) -> None:
-    _die_with(os.getppid())
-    os.setpgid(0, 0)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+def _run_command(words: list[str]) -> None:
+    try:
+        os.execvp(words[0], words)
+    except OSError as error:
+        print(f"error: {words[0]} cannot be run: {error.strerror}", file=sys.stderr, flush=True)
+        os._exit(127)
+
+
+def run_torchrun(arguments: list[str]) -> None:
+    """Becomes torchrun, whose pid its ranks find in the environment."""
     os.environ[AGENT] = str(os.getpid())
     sys.argv = ["torchrun", *arguments]
     runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
@@ -116,9 +130,27 @@ def _die_with(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _watch_parent() -> None:
+    """Ends this process soon after its parent.
+
+    The kernel would do so at once, but when the thread that started it ends: an emulator has threads that come and go.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_S)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, name="harness-watch", daemon=True).start()
+
+
 def run_rank(folder: Path, program: Path, arguments: list[str]) -> None:
     """Runs a program as `__main__` with its output in the rank's log; leaves its pid, exit status and time as notes."""
-    _die_with(int(os.environ[AGENT]))
+    if AGENT in os.environ:
+        _die_with(int(os.environ[AGENT]))
+    else:  # started by an emulator
+        _watch_parent()
     mine = f"rank-{os.environ['RANK']}"
     log = os.open(folder / f"{mine}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 1)
@@ -156,12 +188,16 @@ def _note(path: Path, value: int) -> None:
 
 
 def main() -> None:
-    """One of the two roles, by the first argument."""
+    """One of the roles, by the first argument."""
     here = Path(__file__).resolve().parent
     sys.path[:] = [p for p in sys.path if Path(p).resolve() != here]  # its modules must shadow nobody's
     sys.path.append(str(here.parent))
-    if sys.argv[1] == "--keep":
-        status = keep(sys.argv[2:])
+    role, rest = sys.argv[1], sys.argv[2:]
+    if role == "--agent":
+        _watch_parent()
+        run_torchrun(rest)
+    if role in ("--keep", "--keep-command"):
+        status = keep(lambda: run_torchrun(rest) if role == "--keep" else _run_command(rest))
         if status < 0:
             with contextlib.suppress(OSError):  # SIGKILL has no handler to reset
                 signal.signal(-status, signal.SIG_DFL)

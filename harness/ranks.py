@@ -21,7 +21,8 @@ FOLDER, BACKEND, DEVICE = "HARNESS_ANSWERS", "HARNESS_BACKEND", "HARNESS_DEVICE"
 
 
 class Rank:
-    """One rank of a launch: `request` is what the test asked, `number` of `world` who this is."""
+    """One rank of a launch: `request` is what the test asked, `number` of `world` who this is, `local` of
+    `local_world` on its node."""
 
     def __init__(self) -> None:
         self.folder = Path(os.environ[FOLDER])
@@ -30,6 +31,9 @@ class Rank:
         self.spec = TargetSpec.from_text(data["spec"])
         self.number, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local = int(os.environ["LOCAL_RANK"])
+        # An emulator that starts the ranks itself does not tell it.
+        nodes = int(self.request.get("nodes", 1))
+        self.local_world = int(os.environ.get("LOCAL_WORLD_SIZE") or self.world // nodes)
         self.backend = os.environ.get(BACKEND, "gloo")
         kind = os.environ.get(DEVICE, "cpu")
         self.device = kind if kind == "cpu" else f"{kind}:{self.local}"

@@ -48,6 +48,7 @@ KINDS: Mapping[str, str] = {
     "wrong_state": "what was loaded differs from what was saved",
     "bad_log": "the training program's own log lacks steps, repeats them or holds values that are not finite",
     "hang": "no answer within the time limit",
+    "stall": "no answer within the time limit: all ranks wait for one another in collectives",
     "crash": "the process died by a signal or left without an answer",
     "assertion": "an assertion of the test failed",
     "control": "the positive control did not fail where it must",

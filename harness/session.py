@@ -62,6 +62,10 @@ class State:
         """A time limit as it holds on this runner."""
         return min(limit_s * self.machine.runner.time_factor, max(limit_s, LONGEST_S))
 
+    def has_nodes(self, nodes: int) -> bool:
+        """Whether the runner starts ranks on so many nodes: a machine is one, an emulator has more."""
+        return nodes == 1 or self.machine.runner.command(["x"], devices=1, nodes=nodes) != ["x"]
+
     def needs(self, capability: str) -> None:
         """Returns when the runner has it; else skips with the runner's reason, or fails where it must have it."""
         if capability not in CAPABILITIES:
@@ -217,27 +221,35 @@ class Launcher:
         request: Mapping[str, Any],
         *,
         ranks: int = 2,
+        nodes: int = 1,
         environment: Mapping[str, str] | None = None,
         limit_s: float | None = None,
     ) -> list[dict[str, Any]]:
         """The ranks' answers to `request`, by rank; LaunchFailure (hang, crash) when one does not end well.
 
-        On a machine with fewer devices than ranks the test is skipped with that reason.
+        On a machine with fewer devices or nodes than are asked for the test is skipped with that reason.
         """
         state = self._state
+        if not state.has_nodes(nodes):
+            raise Lacking(
+                f"runner {state.machine.runner.name} lacks nodes: it starts ranks on one, not {nodes}"
+            )
         if ranks > 1:
             state.needs("multi_device")
+        if nodes > 1:
+            return self._launched(program, request, ranks, nodes, (), environment, limit_s or self.limit_s)
         if state.pool.count and ranks > state.pool.count:
             name, there = state.machine.runner.name, state.pool.count
             raise Lacking(f"runner {name} lacks devices: {ranks} are needed, {there} are here")
         with state.pool.lease(ranks) as devices:
-            return self._launched(program, request, ranks, devices, environment, limit_s or self.limit_s)
+            return self._launched(program, request, ranks, 1, devices, environment, limit_s or self.limit_s)
 
     def _launched(
         self,
         program: Path,
         request: Mapping[str, Any],
         ranks: int,
+        nodes: int,
         devices: Sequence[int],
         environment: Mapping[str, str] | None,
         limit_s: float,
@@ -262,6 +274,9 @@ class Launcher:
             logs=logs,
             limit_s=state.limit_s(limit_s),
             environment=variables,
+            wrap=lambda words: machine.runner.command(words, devices=ranks // nodes, nodes=nodes),
+            clean_up=machine.runner.clean_up,
+            nodes=nodes,
         )
         self._notes.logs += [r.log for r in done.ranks if r.log.exists()]
         found = ranks_end.answers(logs, ranks)

@@ -268,7 +268,7 @@ def answer(rank: Rank) -> Mapping[str, Any]:
     target = rank.target()
     names: list[str] = rank.request["cases"]
     told: dict[str, Any] = {"backend": rank.backend, "done": {}}
-    if rank.device != "cpu" and torch.accelerator.device_count() < rank.world:
+    if rank.device != "cpu" and torch.accelerator.device_count() < rank.local_world:
         return {**told, "devices": torch.accelerator.device_count()}
     rank.join()
     wrap = getattr(target, "collectives", None)

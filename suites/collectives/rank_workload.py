@@ -12,8 +12,8 @@ from harness.ranks import Rank, serve
 
 
 def answer(rank: Rank) -> Mapping[str, Any]:
-    told: dict[str, Any] = {"backend": rank.backend, "done": {}}
-    if rank.device != "cpu" and torch.accelerator.device_count() < rank.world:
+    told: dict[str, Any] = {"backend": rank.backend, "local": rank.local, "done": {}}
+    if rank.device != "cpu" and torch.accelerator.device_count() < rank.local_world:
         return {**told, "devices": torch.accelerator.device_count()}
     rank.join()
     for case in rank.request["cases"]:

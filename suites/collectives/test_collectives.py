@@ -30,17 +30,27 @@ ALTERED = {
 
 
 class Asked(NamedTuple):
-    """A case, and on how many ranks."""
+    """A case, and on how many ranks and nodes."""
 
     program: Path
     ranks: int
     case: str
+    nodes: int = 1
+
+    @property
+    def launch(self) -> tuple[Path, int, int]:
+        """What the cases that are answered by one launch share."""
+        return self.program, self.ranks, self.nodes
 
 
-def asked(*names: str, worlds: tuple[int, ...] = cases.WORLDS, program: Path = PROGRAM) -> Any:
+def asked(
+    *names: str, worlds: tuple[int, ...] = cases.WORLDS, program: Path = PROGRAM, nodes: int = 1
+) -> Any:
     """A parametrization over cases and numbers of ranks."""
-    every = [Asked(program, w, n) for w in worlds for n in names]
-    return pytest.mark.parametrize("wanted", every, ids=[f"{w.ranks}-ranks-{_id(w.case)}" for w in every])
+    every = [Asked(program, w, n, nodes) for w in worlds for n in names]
+    where = f"-on-{nodes}-nodes" if nodes > 1 else ""
+    ids = [f"{w.ranks}-ranks{where}-{_id(w.case)}" for w in every]
+    return pytest.mark.parametrize("wanted", every, ids=ids)
 
 
 def _id(case: str) -> str:
@@ -54,17 +64,22 @@ class Launches:
         parameters = [getattr(i, "callspec", None) for i in items]
         every = [p.params.get("wanted") for p in parameters if p is not None]
         self.wanted = [w for w in every if isinstance(w, Asked)]
-        self.done: dict[tuple[Path, int], tuple[Any, list[Path]]] = {}
+        self.done: dict[tuple[Path, int, int], tuple[Any, list[Path]]] = {}
 
     def answers(self, wanted: Asked, launch: Any, record: Any) -> list[dict[str, Any]]:
         """What each rank found; the launch's failure, for every case that not all ranks had answered before it."""
-        key = (wanted.program, wanted.ranks)
+        key = wanted.launch
         if key not in self.done:
-            names = list(dict.fromkeys(w.case for w in self.wanted if w[:2] == key))
+            names = list(dict.fromkeys(w.case for w in self.wanted if w.launch == key))
+            names.sort(
+                key=lambda n: n == "buckets"
+            )  # where an emulator stalls: after all that it can still answer
+            request = {"cases": names, "nodes": wanted.nodes}
+            options = {"ranks": wanted.ranks, "limit_s": max(LIMIT_S, launch.limit_s)}
+            if wanted.nodes > 1:
+                options["nodes"] = wanted.nodes
             try:
-                ended = launch(
-                    wanted.program, {"cases": names}, ranks=wanted.ranks, limit_s=max(LIMIT_S, launch.limit_s)
-                )
+                ended = launch(wanted.program, request, **options)
             except Exception as error:  # noqa: BLE001 - it is the answer of every case that was not reached
                 running = [a and a.get("running") for a in getattr(error, "answers", ())]
                 error.detail = f"{getattr(error, 'detail', '')}\nby rank, the ranks were in: {running}"
@@ -91,7 +106,13 @@ def found(wanted: Asked, launches: Launches, launch: Any, record: Any) -> list[d
     """The case's answers by rank; skips what this backend or this machine does not have."""
     answers = launches.answers(wanted, launch, record)
     if "devices" in answers[0]:
-        record.skip(f"{wanted.ranks} ranks need as many devices, here: {answers[0]['devices']}", LAST_DAY)
+        needed = wanted.ranks // wanted.nodes
+        record.skip(f"{needed} ranks need as many devices, here: {answers[0]['devices']}", LAST_DAY)
+    if wanted.nodes > 1:
+        local = [a["local"] for a in answers]
+        every = list(range(wanted.ranks // wanted.nodes)) * wanted.nodes
+        if local != every:
+            record.fail("infrastructure", f"ranks are {local} on their nodes, {every} was asked for")
     found = [a["done"][wanted.case] for a in answers]
     if (why := checks.unsupported(found)) is not None:
         words = wanted.case.split("/")
@@ -137,6 +158,7 @@ def test_group(found: list[dict[str, Any]], record: Any) -> None:
     judge(record, checks.results_fault(found))
 
 
+@pytest.mark.capability("timing")
 @asked(*(f"bandwidth/{op}" for op in cases.TIMED))
 def test_bandwidth(wanted: Asked, found: list[dict[str, Any]], record: Any) -> None:
     """The bus bandwidth of every repetition is kept; no speed is asked for."""
@@ -151,14 +173,36 @@ def test_bandwidth(wanted: Asked, found: list[dict[str, Any]], record: Any) -> N
 @asked("workload/dist_smoke", program=WORKLOADS)
 def test_one_collective(wanted: Asked, found: list[dict[str, Any]], record: Any) -> None:
     """The smallest workload: one all_reduce gives every rank the sum of all ranks' numbers."""
-    total = float(sum(range(1, wanted.ranks + 1)))
-    if any(f["sum"] != total for f in found):
-        record.fail("wrong_sum", f"{[f['sum'] for f in found]} on the ranks, {total} is right")
+    _judge_sum(wanted, found, record)
 
 
 @asked("workload/ddp_mlp", program=WORKLOADS)
 def test_ddp_replicas(found: list[dict[str, Any]], record: Any) -> None:
     """Ranks that train on data of their own under DDP end with the same parameters to the byte, and a lower loss."""
+    _judge_replicas(found, record)
+
+
+@pytest.mark.nodes(2)
+@asked("workload/dist_smoke", program=WORKLOADS, worlds=(4,), nodes=2)
+def test_one_collective_between_nodes(wanted: Asked, found: list[dict[str, Any]], record: Any) -> None:
+    """So does one all_reduce over ranks on two nodes."""
+    _judge_sum(wanted, found, record)
+
+
+@pytest.mark.nodes(2)
+@asked("workload/ddp_mlp", program=WORKLOADS, worlds=(4,), nodes=2)
+def test_ddp_replicas_between_nodes(found: list[dict[str, Any]], record: Any) -> None:
+    """So do ranks on two nodes."""
+    _judge_replicas(found, record)
+
+
+def _judge_sum(wanted: Asked, found: list[dict[str, Any]], record: Any) -> None:
+    total = float(sum(range(1, wanted.ranks + 1)))
+    if any(f["sum"] != total for f in found):
+        record.fail("wrong_sum", f"{[f['sum'] for f in found]} on the ranks, {total} is right")
+
+
+def _judge_replicas(found: list[dict[str, Any]], record: Any) -> None:
     digests = [f["digest"] for f in found]
     if len(set(digests)) > 1:
         record.fail("replicas_differ", f"parameters after {found[0]['steps']} steps: {digests}")
