@@ -17,7 +17,7 @@ from typing import Any
 from harness import runners
 from harness.doctor import choose
 from harness.doctor_child import MARK
-from harness.doctor_typed import mistyped, read
+from harness.typed import mistyped, read
 from harness.errors import HarnessError, UsageError
 from harness.runners.base import Machine
 from harness.runners.facts import probe
