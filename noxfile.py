@@ -189,8 +189,11 @@ def _install_torch(session: nox.Session, build: str, vendor_index: str | None = 
 
 def _suites(session: nox.Session, runner: str) -> None:
     """The main job: suites, then the report; the session ends with the report's exit status."""
-    machine = runners.get(runner)
-    _install(session, "suites,vitra", machine)
+    machine, decision = runners.get(runner), runners.look(runner)
+    if decision.absent:
+        _leave(session, 2, decision.why_not or f"this is no {runner} machine")
+    # Behind the stand-in of the emulator ranks run on the CPU.
+    _install(session, "suites,vitra", runners.get("cpu") if decision.stand_in else machine)
     arguments = list(session.posargs)
     place = next((i for i, a in enumerate(arguments) if a.partition("=")[0] == "--run-dir"), None)
     if place is None:
@@ -200,7 +203,7 @@ def _suites(session: nox.Session, runner: str) -> None:
     else:
         folder = "=".join(arguments[place].split("=")[1:]) or "".join(arguments[place + 1 : place + 2])
     named = any(a.startswith("suites") and Path(a.partition("::")[0]).exists() for a in arguments)
-    workers = str(_workers(session, machine))
+    workers = str(_workers(session, runners.get("cpu") if decision.stand_in else machine))
     parallel = any(re.match(r"(-n(\d+|auto)?|--numprocesses.*)$", a) for a in arguments)
     command = [f"{session.bin}/python", "-m", "pytest", "-p", "harness.plugin", "--runner", runner]
     command += ["--tb=no", "-q", "-r", "N", *([] if parallel else ["-n", workers, "--dist", "loadgroup"])]

@@ -66,6 +66,9 @@ class Decision:
     collective_backend: str = "gloo"
     """What its ranks talk through, as torch.distributed names it."""
 
+    absent: bool = False
+    """Not even the machine or the emulator is here: nothing that could be installed for Python would help."""
+
     stand_in: bool = False
     """The machine is imitated by the harness's own fixture: its runs prove the harness, never a device."""
 

@@ -41,7 +41,10 @@ class CudaRunner:
         software = _software(seen, torch)
         why_not = _why_not(seen, torch)
         if why_not is not None:
-            return Decision(why_not, software=software, device="cuda", collective_backend="nccl")
+            there = any(d.vendor == "nvidia" for d in seen.devices) or _node(seen)
+            return Decision(
+                why_not, software=software, device="cuda", collective_backend="nccl", absent=not there
+            )
         tools = [deciding.matched(d, _own(seen)) for d in torch.devices]
         devices = tuple(
             deciding.device_of(d.index, archs.sm_of(d.capability) or "", d, tool)
@@ -71,6 +74,10 @@ class CudaRunner:
         return None
 
 
+def _node(seen: Snapshot) -> bool:
+    return any(n.path == "/dev/nvidiactl" and n.exists for n in seen.nodes)
+
+
 def _own(seen: Snapshot) -> list[ToolDevice]:
     return [d for d in seen.devices if d.vendor in (None, "nvidia") and (d.arch or "sm_").startswith("sm_")]
 
@@ -92,7 +99,7 @@ def _why_not(seen: Snapshot, torch: TorchFacts) -> str | None:
     if emulated:
         return emulated
     here = any(d.vendor == "nvidia" for d in seen.devices)
-    node = any(n.path == "/dev/nvidiactl" and n.exists for n in seen.nodes)
+    node = _node(seen)
     install = f"install its build: python -m pip install --no-deps torch --index-url {INDEX}"
     none = "no NVIDIA device is here: use a machine that has one"
     if torch.version is None:

@@ -60,7 +60,12 @@ class MirageRunner:
         why_not = mirage_deciding.why_not(seen)
         if why_not is not None:
             return Decision(
-                why_not, software=software, device=device, collective_backend=backend, stand_in=stand_in
+                why_not,
+                software=software,
+                device=device,
+                collective_backend=backend,
+                absent=not told.get("version"),
+                stand_in=stand_in,
             )
         devices = tuple(
             replace(deciding.device_of(d.index, archs.gfx_of(d.arch_name) or "", d, None), peak=None)

@@ -66,7 +66,11 @@ class RocmRunner:
         software = _software(seen, torch)
         why_not = _why_not(seen, torch)
         if why_not is not None:
-            return Decision(why_not, software=software, device="cuda", collective_backend="nccl")
+            there = any(d.vendor == "amd" for d in seen.devices)
+            there = there or any(n.path == "/dev/kfd" and n.exists for n in seen.nodes)
+            return Decision(
+                why_not, software=software, device="cuda", collective_backend="nccl", absent=not there
+            )
         own = _own(seen)
         tools = [deciding.matched(d, own) for d in torch.devices]
         devices = tuple(
