@@ -33,6 +33,8 @@ def _judge_product(looked: Looked) -> Answer:
     facts = looked.seen.torch
     devices = facts.devices if facts else ()
     norms = {f"device {d.index}": d.product_norm for d in devices if d.product_norm is not None}
+    if facts is not None and not devices and looked.decision.device != "cpu":
+        return unknown("torch sees no device to make it on")
     if facts is not None and facts.product_norm is not None and not norms:
         norms["device 0" if devices else "CPU"] = facts.product_norm
     if failed := [f"device {d.index}: {d.failure}" for d in devices if d.failure]:

@@ -17,12 +17,12 @@ from typing import Any
 from harness import runners
 from harness.doctor import choose
 from harness.doctor_child import MARK
-from harness.typed import mistyped, read
 from harness.errors import HarnessError, UsageError
 from harness.runners.base import Machine
 from harness.runners.facts import probe
 from harness.runners.facts.checks_base import Surroundings
 from harness.runners.facts.snapshot import Snapshot, from_json, to_json
+from harness.typed import mistyped, read
 
 CHILD = Path(__file__).with_name("doctor_child.py")
 IMPORTS = ("decord", "imageio_ffmpeg", "torchvision", "transformers", "utils3d")

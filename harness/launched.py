@@ -87,7 +87,7 @@ def conclude(watched: Sequence[WatchedRank], ending: Ending) -> Launched:
     report = rank_logs.read_tail(ending.torchrun_log, 1 << 20)
     reported = {int(rank): int(code) for rank, code in _REPORTED.findall(report)}
     codes = [_code(rank, reported, ending) for rank in watched]
-    first = _first_failed(watched, codes, ending)
+    first = _first_failed(watched, codes)
     if ending.noisy:
         first = ending.noisy.number
     kind, message = _verdict(watched, codes, first, ending)
@@ -121,7 +121,7 @@ def _unreported(rank: WatchedRank, ending: Ending, status: int) -> int | None:
     return 128 - status if status > 128 else None
 
 
-def _first_failed(watched: Sequence[WatchedRank], codes: Sequence[int | None], ending: Ending) -> int | None:
+def _first_failed(watched: Sequence[WatchedRank], codes: Sequence[int | None]) -> int | None:
     """The rank that failed first of itself.
 
     A note tells the moment exactly. A death without one is seen a little late, when others may have failed of it
@@ -136,8 +136,7 @@ def _first_failed(watched: Sequence[WatchedRank], codes: Sequence[int | None], e
             return math.inf
         return rank.gone_at if code in _FOLLOWS else rank.gone_at - _HEAD_START_S
 
-    ours = ending.killed if ending.nodes > 1 else set()
-    failed = [r.number for r in watched if codes[r.number] and r.late is None and r.number not in ours]
+    failed = [r.number for r in watched if codes[r.number] and r.late is None]
     return min(failed, key=moment, default=None)
 
 

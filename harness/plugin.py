@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import ROOT, rundir, secrets
+from harness import ROOT, redaction, rundir
 from harness.errors import HarnessError
 from harness.outcomes import DETAIL_BYTES, Notes, failed_phase, is_control, plain_id, record_of
 from harness.records import Record, suite_of
@@ -193,7 +193,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     for child in state.children.values():
         child.close()
     if not hasattr(session.config, "workerinput"):
-        secrets.redact_files((state.folder / "logs").rglob("*"), state.secrets)
+        redaction.redact_files((state.folder / "logs").rglob("*"), state.secrets)
     ended_by_itself = int(exitstatus) in (0, 1, 5)
     if not hasattr(session.config, "workerinput") and ended_by_itself:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness import ROOT, fingerprint, known_issues, launch, matching, rundir, runners, secrets, targets
+from harness import ROOT, fingerprint, known_issues, launch, matching, redaction, rundir, runners, targets
 from harness import ranks as ranks_end
 from harness.child import Child, ChildFailure
 from harness.errors import RunnerUnavailable, UsageError
@@ -40,7 +40,7 @@ class State:
         runner, seen = runners.get(header.runner.name), from_json(header.machine["snapshot"])
         self.machine = Machine(runner, seen, runner.decide(seen))
         self.required = frozenset(required)
-        self.secrets = secrets.find(os.environ)
+        self.secrets = redaction.find(os.environ)
         self.pool = DevicePool(folder / "devices", self._count())
         self.writer = rundir.Writer(folder, worker)
         self.children: dict[tuple[str, str], Child] = {}
@@ -80,7 +80,7 @@ class State:
 
     def keep(self, record: Record) -> None:
         """Writes a record down, without the secrets of this environment."""
-        self.writer.append(secrets.redact_record(record, self.secrets))
+        self.writer.append(redaction.redact_record(record, self.secrets))
 
     def known(self, test: str) -> KnownIssue | None:
         """The known issue of a test that holds in this run and is not past its day."""
@@ -110,7 +110,7 @@ def start(config: pytest.Config) -> State:
     folder = rundir.claim(Path(option.run_dir)) if option.run_dir else None
     folder = folder or rundir.create(Path("runs"), machine.runner.name, now)
     header = _header(config, folder.resolve().name, now, spec, issues)
-    header = secrets.redact_header(header, secrets.find(os.environ))
+    header = redaction.redact_header(header, redaction.find(os.environ))
     rundir.write_header(folder, header)
     return State(folder.resolve(), spec, header, "main", option.require)
 

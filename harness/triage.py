@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.records import Record
-from harness.triage_lines import Sighting, excerpt, line_around, rank_of, without_escapes
+from harness.triage_lines import Sighting, excerpt, line_around, parts_of_launch, rank_of, without_escapes
 from harness.triage_prefilter import prepared
 from harness.triage_signatures import ROLES, Signature
 
@@ -89,7 +89,7 @@ class Scanner:
         self._hits: dict[str, _Hit] = {}
         self._parts: dict[tuple[str, int | None], dict[int, Sighting]] = {}
         self._rest, self._tail = b"", b""
-        self._number, self._long = 1, False
+        self._number = 1
         self._error: Sighting | None = None
 
     def feed(self, block: bytes) -> None:
@@ -101,14 +101,14 @@ class Scanner:
         self._rest = data[cut:]
         while len(self._rest) > LONG_LINE_BYTES + OVERLAP_BYTES:
             self._look(self._rest[: LONG_LINE_BYTES + OVERLAP_BYTES], LONG_LINE_BYTES)
-            self._rest, self._long = self._rest[LONG_LINE_BYTES:], True
+            self._rest = self._rest[LONG_LINE_BYTES:]
 
     def turn_to(self, name: str, rank: int | None, number: int = 1) -> None:
         """What is fed from now on is another text of the same failure, from line `number` on; signatures of several
         lines may span both."""
         self._close()
         self._name, self._rank, self._number = name, rank, number
-        self._rest, self._tail, self._long = b"", b"", False
+        self._rest, self._tail = b"", b""
 
     def end(self) -> Triage:
         """What the log tells, after its last block."""
@@ -127,12 +127,11 @@ class Scanner:
         at = 0
         while at < len(data):
             end = data.rfind(b"\n", at, at + LONG_LINE_BYTES + 1) + 1
-            if self._long or not end:
+            if not end:
                 end = data.find(b"\n", at) + 1 or len(data)
                 for start in range(at, end, LONG_LINE_BYTES):
                     piece = data[start : min(end, start + LONG_LINE_BYTES + OVERLAP_BYTES)]
                     self._look(piece, LONG_LINE_BYTES)
-                self._long = False
             else:
                 self._look(data[at:end], end - at)
             self._number += data.count(b"\n", at, end)
@@ -165,22 +164,34 @@ class Scanner:
             match = rule.regex.search(line)
             if match is None or match.start() >= limit:
                 continue
-            shown = self._sighting(line, match.start(), number)
             if place is None:
                 seen.add(signature.id)
-                self._note(signature, shown, match)
+                self._note_again(signature, line, number, match)
             else:
-                self._note_part(signature, shown, place)
+                self._note_part(signature, self._sighting(line, match.start(), number), place)
 
-    def _note(self, signature: Signature, shown: Sighting, match: re.Match[bytes] | None = None) -> None:
+    def _note_again(self, signature: Signature, line: bytes, number: int, match: re.Match[bytes]) -> None:
+        """Counts a line; what it shows is kept of the first, or of the one with the least number asked for."""
+        hit = self._hits.get(signature.id)
+        least = int(match["least"]) if "least" in match.re.groupindex else None
+        better = least is not None and hit is not None and hit.least is not None and least < hit.least
+        if hit is None or better:
+            shown = self._sighting(line, match.start(), number)
+            hit = self._note(signature, shown)
+            hit.first, hit.least = shown, least
+        else:
+            self._count(hit, rank_of(line))
+
+    def _note(self, signature: Signature, shown: Sighting) -> _Hit:
         hit = self._hits.setdefault(signature.id, _Hit(shown))
+        self._count(hit, shown.rank)
+        return hit
+
+    def _count(self, hit: _Hit, rank: int | None) -> None:
+        rank = self._rank if rank is None else rank
         hit.count += 1
-        if shown.rank is not None and len(hit.ranks) < MOST_RANKS:
-            hit.ranks.add(shown.rank)
-        if match is not None and "least" in match.re.groupindex:
-            value = int(match["least"])
-            if hit.least is None or value < hit.least:
-                hit.least, hit.first = value, shown
+        if rank is not None and len(hit.ranks) < MOST_RANKS:
+            hit.ranks.add(rank)
 
     def _note_part(self, signature: Signature, shown: Sighting, place: int) -> None:
         key = (signature.id, shown.rank)
@@ -254,11 +265,6 @@ def merge_triages(triages: Sequence[Triage], signatures: Sequence[Signature]) ->
     return Triage(in_order(merged), error, tuple(f for t in triages for f in t.files))
 
 
-_RANK_HEAD = re.compile(
-    r"^--- (?:rank (\d{1,5})|torchrun): (?:last lines|stack at the time limit)$", re.MULTILINE
-)
-
-
 def triage_record(
     record: Record, tails: Mapping[str, str], signatures: Sequence[Signature]
 ) -> tuple[Finding, ...]:
@@ -266,13 +272,8 @@ def triage_record(
 
     `tails`: text by log name. The parts of a launch's detail count for the ranks that they are of.
     """
-    detail, at, rank = record.detail or "", 0, None
     parts: list[tuple[str, int | None, int, str]] = [("reason", None, 1, record.reason or "")]
-    for head in [*_RANK_HEAD.finditer(detail), None]:
-        end = len(detail) if head is None else head.start()
-        parts.append(("detail", rank, detail.count("\n", 0, at) + 1, detail[at:end]))
-        if head is not None:
-            at, rank = head.end() + 1, int(head[1]) if head[1] else None
+    parts += [("detail", *part) for part in parts_of_launch(record.detail or "")]
     for name, text in tails.items():
         named = re.search(r"rank[-_]?(\d{1,5})(?!\d)", name)
         parts.append((name, int(named[1]) if named else None, 1, text))

@@ -13,6 +13,11 @@ _INLINE_RANK = re.compile(rb"\[(?:PG [^\]\n]{1,60} )?Rank (\d{1,5})\]")
 _BARE_RANK = re.compile(rb"^\s{0,8}(?:\[(\d{1,4})\]:? |\[\d{1,4},(\d{1,5})\]<std)")
 
 
+_PART_OF_RANK = re.compile(
+    r"^--- (?:rank (\d{1,5})|torchrun): (?:last lines|stack at the time limit)$", re.MULTILINE
+)
+
+
 @dataclass(frozen=True)
 class Sighting:
     """A line of a log: `line_number` counts newlines from 1; `rank` is None where the log does not tell."""
@@ -58,3 +63,15 @@ def visible(text: str) -> str:
     cut = text[:EXCERPT_CHARACTERS].replace("\t", " ")
     spelled = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
     return spelled.strip()[:EXCERPT_CHARACTERS]
+
+
+def parts_of_launch(detail: str) -> list[tuple[int | None, int, str]]:
+    """The parts of what is told of a launch: whose each one is, the line that it begins on, and its text."""
+    parts: list[tuple[int | None, int, str]] = []
+    at, rank = 0, None
+    for head in [*_PART_OF_RANK.finditer(detail), None]:
+        end = len(detail) if head is None else head.start()
+        parts.append((rank, detail.count("\n", 0, at) + 1, detail[at:end]))
+        if head is not None:
+            at, rank = head.end() + 1, int(head[1]) if head[1] else None
+    return parts

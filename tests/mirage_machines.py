@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,33 +15,54 @@ from harness.runners.facts.snapshot import Snapshot, TorchDevice, TorchFacts
 
 FOLDER = ROOT / "fixtures" / "mirage_standin"
 MIRAGE, ROCJITSU = FOLDER / "mirage", FOLDER / "rocjitsu"
-STARTED: list[subprocess.Popen[str]] = []
+STARTED: list[tuple[subprocess.Popen[str], Path]] = []
 SIGNS = ("MIRAGE_SESSION", "ROCJITSU_RUNTIME_DIR", "LD_PRELOAD: librocjitsu.so", "maps: librocjitsu.so")
 
 
 def variables(runtime: Path, **more: str) -> dict[str, str]:
     """An environment for the stand-in, with sockets below `runtime`; nothing of an outer emulator."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("MIRAGE", "ROCJITSU", "HARNESS_MIRAGE"))}
+    clean = {
+        k: v for k, v in os.environ.items() if not k.startswith(("MIRAGE", "ROCJITSU", "HARNESS_MIRAGE"))
+    }
     return {**clean, "XDG_RUNTIME_DIR": str(runtime), **more}
 
 
 def start(runtime: Path, *words: str, program: Path = MIRAGE, **more: Any) -> subprocess.Popen[str]:
     """A running stand-in, its output in pipes."""
     given = variables(runtime, **more.pop("environment", {}))
-    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    STARTED.append(subprocess.Popen([str(program), *words], env=given, text=True, **{**options, **more}))
-    return STARTED[-1]
+    options: dict[str, Any] = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
+    STARTED.append(
+        (subprocess.Popen([str(program), *words], env=given, text=True, **{**options, **more}), runtime)
+    )
+    return STARTED[-1][0]
 
 
-def end_all(runtime: Path) -> None:
-    """Ends what a failed test has left running."""
+def end_all() -> None:
+    """Ends what a failed or late test has left running, and what that leaves."""
     while STARTED:
-        process = STARTED.pop()
+        process, runtime = STARTED.pop()
         if process.poll() is None:
             process.kill()
             process.wait()
-            call(runtime, "cleanup")
-            STARTED.pop()
+            subprocess.run([str(MIRAGE), "cleanup"], env=variables(runtime), capture_output=True, check=False)
+
+
+def until(process: subprocess.Popen[str], word: str) -> None:
+    """Reads stdout until a line holds the word; fails when none does within a minute."""
+    assert process.stdout is not None
+    late = threading.Timer(60, end_all)
+    late.start()
+    try:
+        for line in process.stdout:
+            if word in line:
+                return
+    finally:
+        late.cancel()
+    raise AssertionError(f"it ended without {word!r}: {process.communicate()}")
 
 
 def call(runtime: Path, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -88,4 +110,3 @@ def emulating(emulator: Mapping[str, Any] | None = None, **torch: Any) -> Snapsh
         emulation=SIGNS,
     )
     return Snapshot("linux", "x86_64", torch=replace(facts, **torch), emulator=told)
-

@@ -40,6 +40,11 @@ PURE = (
     "harness.judge",
     "harness.judge_words",
     "harness.parity",
+    "harness.triage",
+    "harness.triage_lines",
+    "harness.triage_prefilter",
+    "harness.triage_signatures",
+    "harness.triage_report",
     "harness.reports",
 )
 IMPURE = {

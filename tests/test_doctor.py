@@ -92,6 +92,7 @@ SPOILED: list[tuple[str, str, str, Change | None, Surroundings]] = [
     ("product", "rocm", "wrong", torch_device(1, product_norm=65024.0), AROUND),
     ("product", "cuda", "wrong", torch_device(1, failure="ECC error"), AROUND),
     ("product", "cpu", "unknown", torch(product_norm=None), AROUND),
+    ("product", "rocm", "unknown", torch(devices=()), AROUND),
     ("devices", "rocm", "wrong", torch(devices=()), AROUND),
     ("devices", "rocm", "wrong", lambda s: torch(devices=s.torch.devices[:1])(s), AROUND),
     (

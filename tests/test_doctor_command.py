@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 import runs
 from doctor_machines import AROUND, MADE, amd, but, cpu, machine
 from harness import ROOT, doctor, doctor_edge, doctor_text
-from harness.typed import mistyped
 from harness.errors import UsageError
 from harness.runners.facts.checks_base import STATES
 from harness.runners.facts.snapshot import TorchFacts, to_json
+from harness.typed import mistyped
 
 SECRETS = {
     "WANDB_API_KEY": "hush-key-1f2e3d",

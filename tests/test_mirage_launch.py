@@ -37,12 +37,20 @@ class Session:
         self.cleaned += 1
         RUNNER.clean_up()
 
-    def __call__(self, program: Path, *arguments: str, ranks: int = 2, nodes: int = 1, **more: Any) -> Launched:
+    def __call__(
+        self, program: Path, *arguments: str, ranks: int = 2, nodes: int = 1, **more: Any
+    ) -> Launched:
         wrap = more.pop("wrap", lambda w: RUNNER.command(w, devices=ranks // nodes, nodes=nodes))
         options = {"limit_s": LONG_S, "wrap": wrap, "clean_up": self.clean_up, **more}
         variables = {MARK: self.mark, "PYTHONPATH": str(ROOT)}
         done = launch(
-            program, arguments, ranks=ranks, nodes=nodes, logs=self.folder / "logs", environment=variables, **options
+            program,
+            arguments,
+            ranks=ranks,
+            nodes=nodes,
+            logs=self.folder / "logs",
+            environment=variables,
+            **options,
         )
         self.all_is_gone()
         return done
@@ -104,7 +112,9 @@ def test_the_programs_own_ends_are_told(session: Session, monkeypatch: pytest.Mo
     done = session(PLAIN, "do_nothing", "all", wrap=spoiled("--gpus", "2"))
     assert done.kind == "harness"
     assert done.message.startswith("mirage refused its command line (exit status 2)")
-    done = session(PLAIN, "do_nothing", "all", wrap=lambda inner: [str(MIRAGE), "run", "--", "/not/there", *inner])
+    done = session(
+        PLAIN, "do_nothing", "all", wrap=lambda inner: [str(MIRAGE), "run", "--", "/not/there", *inner]
+    )
     assert (done.kind, "could not start a rank (exit status 127)" in done.message) == ("crash", True)
     done = session(PLAIN, "do_nothing", "all", wrap=lambda inner: ["/not/there/mirage", *inner])
     assert "/not/there/mirage cannot be run: No such file" in done.message
@@ -162,7 +172,9 @@ def test_a_launch_that_is_interrupted_cleans_up(session: Session) -> None:
 def test_without_an_emulator_nothing_changes(tmp_path: Path) -> None:
     """A command that leaves the words as they are is none: torchrun is told as before, and several nodes are refused."""
     for wrap in (None, lambda words: list(words)):
-        done = launch(PLAIN, ["leave_with_3", "1"], ranks=2, logs=tmp_path / "logs", limit_s=LONG_S, wrap=wrap)
+        done = launch(
+            PLAIN, ["leave_with_3", "1"], ranks=2, logs=tmp_path / "logs", limit_s=LONG_S, wrap=wrap
+        )
         assert (done.kind, done.message) == ("crash", "rank 1 of 2 left first, with exit status 3")
         with pytest.raises(UsageError, match="choose a runner that emulates them"):
             launch(PLAIN, ranks=2, nodes=2, logs=tmp_path / "logs", limit_s=LONG_S, wrap=wrap)

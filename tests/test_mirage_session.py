@@ -63,7 +63,15 @@ def test_a_run_behind_the_stand_in_says_so(tmp_path: Path, standin: dict[str, st
     runner = done.run.header.runner
     assert (runner.key, runner.emulated, runner.stand_in) == ("mirage-gfx950-2-stand-in", True, True)
     assert "STAND-IN" in runs.harness("report", str(done.folder)).stdout.splitlines()[0]
-    words = ["baseline", "accept", str(done.folder), "--reason", "these runs are right, as a test says", "--baselines", str(tmp_path / "b")]
+    words = [
+        "baseline",
+        "accept",
+        str(done.folder),
+        "--reason",
+        "these runs are right, as a test says",
+        "--baselines",
+        str(tmp_path / "b"),
+    ]
     refused = runs.harness(*words)
     assert refused.returncode == 2
     assert "stand-in" in refused.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mirage_machines import MIRAGE, ROCJITSU, call, end_all, start, variables
+from mirage_machines import MIRAGE, ROCJITSU, call, end_all, start, until, variables
+from test_launch import gone, wait_until
 
 WAIT = "echo ready; while :; do sleep 0.02; done"
 
@@ -23,17 +23,8 @@ def runtime() -> Iterator[Path]:
     """A short folder for sockets; nothing of a session may be left in it."""
     with tempfile.TemporaryDirectory(prefix="hm", dir="/tmp") as folder:
         yield Path(folder)
-        end_all(Path(folder))
+        end_all()
         assert [str(p) for p in Path(folder).rglob("*") if not p.is_dir()] == []
-
-
-def until(process: subprocess.Popen[str], word: str) -> None:
-    """Reads stdout until a line holds the word."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        if word in line:
-            return
-    raise AssertionError(f"it ended without {word!r}: {process.communicate()}")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +68,18 @@ def test_what_it_does_not_know_is_refused(runtime: Path, words: list[str], statu
     "words",
     [
         ["run", "--profile", "mi300x", "--num-nodes", "1", "--gpus-per-node", "64", "--", "true"],
-        ["run", "--daemon", "--exec-mode", "clocked", "--plugin", "race", "--plugin", "logging", "--", "true"],
+        [
+            "run",
+            "--daemon",
+            "--exec-mode",
+            "clocked",
+            "--plugin",
+            "race",
+            "--plugin",
+            "logging",
+            "--",
+            "true",
+        ],
         ["run", "--nproc_per_node", "1", "--attach", "--", "true"],
         ["run", "--in-process", "--workdir", "/", "--env", "A=b=c", "--", "true"],
         ["--profile", "mi450x", "--", "true"],
@@ -118,7 +120,16 @@ def environment_in(runtime: Path, *words: str, **more: object) -> dict[str, str]
 def test_the_workload_is_told_who_it_is(runtime: Path) -> None:
     """Identity is stronger than `--env` and than what is exported, with a warning; tuning gives way to `--env` alone."""
     outer = {"RANK": "5", "NCCL_P2P_DISABLE": "0", "MIRAGE_RANK": "9", "PYTHONPATH": "/mine", "TOKEN": "kept"}
-    words = ["--env", "WORLD_SIZE=7", "--env", "NCCL_HOSTID=me", "--env", "HSA_ENABLE_SDMA=0", "--env", "A=b=c"]
+    words = [
+        "--env",
+        "WORLD_SIZE=7",
+        "--env",
+        "NCCL_HOSTID=me",
+        "--env",
+        "HSA_ENABLE_SDMA=0",
+        "--env",
+        "A=b=c",
+    ]
     found = environment_in(runtime, "run", *words, environment=outer)
     own = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MIRAGE_RANK", "MASTER_ADDR", "MIRAGE_HEAD_ADDR")
     assert [found[n] for n in own] == ["0", "0", "1", "0", "127.0.0.1", "127.0.0.1"]
@@ -126,7 +137,12 @@ def test_the_workload_is_told_who_it_is(runtime: Path) -> None:
     assert found["NCCL_HOSTID"] != "me"
     assert found["MIRAGE_RUNTIME"] == str(runtime / "mirage")
     assert found["MIRAGE_SESSION"].startswith("s-")
-    tuned = {"HSA_NO_SCRATCH_RECLAIM": "1", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"}
+    tuned = {
+        "HSA_NO_SCRATCH_RECLAIM": "1",
+        "NCCL_P2P_DISABLE": "1",
+        "NCCL_SHM_DISABLE": "1",
+        "NCCL_IB_DISABLE": "1",
+    }
     tuned |= {"NCCL_SOCKET_IFNAME": "lo", "NCCL_CUMEM_ENABLE": "0", "NCCL_MAX_NCHANNELS": "1"}
     assert {k: found[k] for k in tuned} == tuned
     assert (found["HSA_ENABLE_SDMA"], found["A"], found["TOKEN"]) == ("0", "b=c", "kept")
@@ -164,7 +180,9 @@ def test_ranks_are_numbered_over_the_nodes(runtime: Path) -> None:
         for r in range(4)
         for line in (f"[{r}] {r} {r % 2} 4 {r // 2} mirage-node-{r // 2}", f"[{r}] end")
     )
-    assert sorted(line for line in done.stderr.splitlines() if "warned" in line) == [f"[{r}] warned" for r in range(4)]
+    assert sorted(line for line in done.stderr.splitlines() if "warned" in line) == [
+        f"[{r}] warned" for r in range(4)
+    ]
 
 
 def test_one_process_has_the_streams_to_itself(runtime: Path) -> None:
@@ -220,7 +238,7 @@ def test_the_second_signal_terminates_and_the_third_kills(runtime: Path) -> None
         for _ in range(signals):
             process.send_signal(signal.SIGINT)
             time.sleep(0.3)
-        out, err = process.communicate(timeout=60)
+        err = process.communicate(timeout=60)[1]
         assert process.returncode == status, err
         assert ("killing the workload outright" in err) == (signals == 3)
 
@@ -241,10 +259,12 @@ def test_usr_signals_are_only_forwarded(runtime: Path) -> None:
 
 def test_teardown_takes_what_the_workload_left(runtime: Path) -> None:
     """A process that outlives the workload's own ends with the session, and the scratch folder is gone."""
-    done = call(runtime, "run", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!; echo $ROCJITSU_RUNTIME_DIR")
+    done = call(
+        runtime, "run", "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!; echo $ROCJITSU_RUNTIME_DIR"
+    )
     pid, folder = done.stdout.split()
     assert not Path(folder).exists()
-    assert not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    wait_until(lambda: gone(int(pid)))
 
 
 def test_cleanup_removes_what_a_kill_left(runtime: Path) -> None:

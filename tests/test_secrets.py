@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import runs
-from harness import ROOT, secrets
+from harness import ROOT, redaction
 
 VALUE = "hf_abcdefghijklmnop"
 
@@ -57,7 +57,7 @@ def test_fails(record): record.fail("exception", os.environ["HF_TOKEN"], "x" + o
 )
 def test_what_counts_as_secret(name: str, value: str, secret: bool) -> None:
     """Variables named for tokens, keys and passwords are secret; look-alikes, paths and short words are not."""
-    assert bool(secrets.find({name: value})) is secret
+    assert bool(redaction.find({name: value})) is secret
 
 
 @given(st.text(min_size=8), st.lists(st.text(), min_size=1, max_size=5))
@@ -65,17 +65,17 @@ def test_no_secret_is_left(secret: str, parts: list[str]) -> None:
     """Wherever a secret stands in a text, also twice in a row, it is gone afterwards."""
     text = secret.join(parts) + secret + secret
     named = {secret: "\x00"}
-    assert secret not in secrets.redact(text, named) or secret in "[\x00]" * 9
+    assert secret not in redaction.redact(text, named) or secret in "[\x00]" * 9
 
 
 def test_secrets_across_blocks_are_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A secret that lies across two blocks of a large log is overwritten, and the rest stays as it was."""
-    monkeypatch.setattr(secrets, "_BLOCK", 64)
+    monkeypatch.setattr(redaction, "_BLOCK", 64)
     for place in range(40, 90):
         path = tmp_path / f"{place}.log"
         content = b"." * place + VALUE.encode() + b"\xff" * 50
         path.write_bytes(content)
-        assert secrets.redact_files([path], {VALUE: "HF_TOKEN"}) == [path]
+        assert redaction.redact_files([path], {VALUE: "HF_TOKEN"}) == [path]
         assert path.read_bytes() == content.replace(VALUE.encode(), b"*" * len(VALUE))
 
 
@@ -83,7 +83,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     """A link in the logs that leads elsewhere changes nothing there."""
     (tmp_path / "other").write_text(VALUE)
     (tmp_path / "link").symlink_to(tmp_path / "other")
-    assert secrets.redact_files([tmp_path / "link"], {VALUE: "HF_TOKEN"}) == []
+    assert redaction.redact_files([tmp_path / "link"], {VALUE: "HF_TOKEN"}) == []
     assert (tmp_path / "other").read_text() == VALUE
 
 

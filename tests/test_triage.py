@@ -129,6 +129,24 @@ def test_parts_must_be_of_one_rank() -> None:
     assert "attempt 3/3" in found[0].first.text
 
 
+def test_a_line_counts_once() -> None:
+    """A line that several patterns of one signature match counts as one."""
+    found = judged(
+        "ncclUnhandledCudaError: unhandled cuda error, unhandled system error\nunhandled cuda error\n"
+    )
+    assert [(f.signature.id, f.count) for f in found.findings] == [("S17", 2)]
+
+
+def test_ranks_without_number_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more ranks than a limit, all count, and no more than the limit are kept or put together."""
+    monkeypatch.setattr(triage, "MOST_RANKS", 3)
+    found = judged("".join(f"[rank{n}]: No HIP GPUs are available\n" for n in range(5))).findings[0]
+    assert (found.count, found.ranks) == (5, (0, 1, 2))
+    parts = BY_ID["S28"].example.strip().splitlines()
+    both = judged("".join(f"[rank{n}]: {part}\n" for part in parts for n in range(5))).findings[0]
+    assert both.count == 3
+
+
 def test_stall_needs_the_last_line_and_a_time_limit() -> None:
     """The emulator's stall is a last line `post all_reduce` beside a time limit; a run that went on shows nothing."""
     stalled = "[0] [rank 0] post all_reduce: tensor = 3.0\n"

@@ -174,6 +174,9 @@ def test_name_of_a_file_is_data(tmp_path: Path) -> None:
         done = runs.harness("triage", "--format", form, str(path))
         assert done.returncode == 0
         assert "\x1b" not in done.stdout
+    told = json.loads(done.stdout)
+    shown = str(tmp_path) + "/x\\x1b[31m\\udcff.log"
+    assert (told["files"], told["findings"][0]["file"]) == ([shown], shown)
 
 
 def test_triage_waits_for_nothing_heavy() -> None:

@@ -68,7 +68,8 @@ class MirageRunner:
                 stand_in=stand_in,
             )
         devices = tuple(
-            replace(deciding.device_of(d.index, archs.gfx_of(d.arch_name) or "", d, None), peak=None)
+            # Without a PCI id of its own no model is known, so no peak figure either.
+            deciding.device_of(d.index, archs.gfx_of(d.arch_name) or "", d, None)
             for d in torch.devices
         )
         rocm = archs.version_of(torch.versions.get("rocm")) or archs.version_of(torch.versions.get("hip"))
