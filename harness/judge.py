@@ -121,7 +121,7 @@ def _judge_test(
         return say(good, seen)
     if issue is None and record.kind == "infrastructure":
         return say("infrastructure", record.reason or "no reason given")
-    if issue is None and is_infrastructure(causes):
+    if issue is None and record.kind in _UNANSWERED and is_infrastructure(causes):
         return say("infrastructure", f"{causes[0].signature.cause} ({record.kind}: {record.reason})")
     if issue is None:
         return say("newly_failing" if base == "passed" else "failing", f"{record.kind}: {record.reason}")
@@ -129,6 +129,10 @@ def _judge_test(
         why = f"known issue '{issue.id}' ended on {issue.last_day}: mend it, or renew the entry with a reason"
         return say("known_expired", why, issue)
     return say("known", issue.reason, issue)
+
+
+_UNANSWERED = frozenset({"exception", "masked_error", "crash", "hang", "stall", "assertion", "checkpoint"})
+"""Kinds in which something broke; a wrong answer is the target's, whatever else its log shows."""
 
 
 def _known_issue(header: Header, issues: Sequence[KnownIssue], test: str) -> KnownIssue | None:

