@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
@@ -113,14 +114,26 @@ def serve(answer: Callable[[Rank], Mapping[str, Any]]) -> None:
 
 
 def leave() -> None:
-    """Leaves the process group in order, then the process."""
+    """Leaves the process group in order; the process ends when its threads have, without a teardown."""
     import torch.distributed as dist
 
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # gloo's threads may still hold tensors; while the interpreter is torn down, that aborts now and then
-    # ("terminate called without an active exception", pytorch/pytorch#179291), after all work is done.
-    os._exit(0)
+    _LEFT.append(True)
+
+
+_LEFT: list[bool] = []
+
+
+@atexit.register
+def _end_without_teardown() -> None:
+    """Ends a rank that left in order: by now its threads are joined and later exit handlers have run.
+
+    gloo's threads may still hold tensors; while the interpreter is torn down, that aborts now and then ("terminate
+    called without an active exception", pytorch/pytorch#179291), after all work is done.
+    """
+    if _LEFT:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

@@ -9,7 +9,8 @@ import pytest
 import runs
 
 PROGRAM = """
-import os, time
+import atexit, os, threading, time
+from pathlib import Path
 from harness.ranks import serve
 def main(rank):
     rank.write({"first": rank.number})
@@ -20,6 +21,9 @@ def main(rank):
         raise ValueError("told by the rank")
     if how == "hang" and rank.number == 1:
         time.sleep(600)
+    if how == "late":
+        threading.Thread(target=lambda: (time.sleep(1.5), Path(f"thread-{rank.number}").touch())).start()
+        atexit.register(Path(f"exit-{rank.number}").touch)
     rank.join()
     return {"rank": rank.number, "world": rank.world, "device": rank.device, "asked": rank.request["n"],
             "target": rank.spec.name}
@@ -40,6 +44,10 @@ def test_raises(launch):
     launch(PROGRAM, {"how": "raise", "n": 0}, ranks=2)
 def test_hangs(launch):
     launch(PROGRAM, {"how": "hang", "n": 0}, ranks=2, limit_s=15)
+def test_late(launch, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    launch(PROGRAM, {"how": "late", "n": 0}, ranks=2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["exit-0", "exit-1", "thread-0", "thread-1"]
 def test_partial(launch):
     with pytest.raises(launch.failure) as caught:
         launch(PROGRAM, {"how": "die", "n": 0}, ranks=2)
@@ -95,6 +103,11 @@ def test_ranks_that_do_not_end_are_a_hang(done: runs.Done) -> None:
     assert "program.py" in found.detail
 
 
+def test_what_a_rank_still_does_is_waited_for(done: runs.Done) -> None:
+    """Threads that still write, and exit handlers, come to their end before the rank does: a save is not torn."""
+    assert record(done, "test_late").outcome == "passed", record(done, "test_late").detail
+
+
 def test_answers_left_before_a_failure_are_kept(done: runs.Done) -> None:
     """What ranks had answered before one of them died can still be used."""
     assert record(done, "test_partial").outcome == "passed", record(done, "test_partial").detail
@@ -111,4 +124,4 @@ def test_tests_for_other_targets_do_not_exist(done: runs.Done) -> None:
 def test_every_launch_has_a_folder_of_its_own(done: runs.Done) -> None:
     """The requests and logs of each launch are kept apart in the run folder."""
     folders = [p for p in Path(done.folder, "logs").iterdir() if (p / "request.json").exists()]
-    assert len(folders) == 5
+    assert len(folders) == 6
