@@ -15,7 +15,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from harness import ROOT, __version__, bundle_files, fingerprint, launch, ranks, runners, targets
+from harness import ROOT, __version__, bundle_files, fingerprint, runners, targets
+from harness.asked import launch_asked
 from harness.bundle_judge import counted, differing, judge_bundle, merge, rounding, short, unanswered
 from harness.errors import HarnessError, UsageError
 from harness.runners.base import Machine
@@ -255,16 +256,11 @@ def _launch(
     """The ranks' answers; NoAnswer with what they said, and their logs kept, when one does not end well."""
     logs = work / LOGS
     logs.mkdir()
-    ranks.ask(logs, spec, request)
-    variables = {
-        "PYTHONPATH": str(ROOT),
-        ranks.FOLDER: str(logs),
-        ranks.BACKEND: machine.decision.collective_backend,
-        ranks.DEVICE: machine.decision.device,
-        **{k: os.environ.get(k, v) for k, v in machine.runner.environment(machine.decision).items()},
-    }
-    done = launch.launch(PROGRAM, ranks=world, logs=logs, limit_s=LIMIT_S, environment=variables)
-    answers = [a for a in ranks.answers(logs, world) if a is not None]
+    variables = {k: os.environ.get(k, v) for k, v in machine.runner.environment(machine.decision).items()}
+    done, found = launch_asked(
+        machine, spec, PROGRAM, request, world=world, logs=logs, limit_s=LIMIT_S, environment=variables
+    )
+    answers = [a for a in found if a is not None]
     if any("not_loaded" in a for a in answers):
         return answers
     if done.kind is not None or len(answers) < world:

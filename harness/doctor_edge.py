@@ -19,7 +19,7 @@ from harness.doctor import choose
 from harness.doctor_child import MARK
 from harness.errors import HarnessError, UsageError
 from harness.runners.base import Machine
-from harness.runners.facts import probe
+from harness.runners.facts import probe, system
 from harness.runners.facts.checks_base import Surroundings
 from harness.runners.facts.snapshot import Snapshot, from_json, to_json
 from harness.typed import mistyped, read
@@ -28,7 +28,6 @@ CHILD = Path(__file__).with_name("doctor_child.py")
 IMPORTS = ("decord", "imageio_ffmpeg", "torchvision", "transformers", "utils3d")
 PACKAGES = ("torch", "torchvision", "decord", "transformers", "imageio-ffmpeg", "wandb")
 PRIVATE = ("WANDB_API_KEY", "WANDB_MODE")
-_SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 _LIMIT_S = 120
 
 
@@ -49,7 +48,7 @@ def completed(machine: Machine) -> Machine:
     seen = machine.seen
     if seen.torch is None and importlib.util.find_spec("torch") is not None:
         seen = dataclasses.replace(seen, torch=probe.torch_here(sys.executable, dict(os.environ)))
-    missing = {p: _version(p) for p in PACKAGES if p not in seen.packages}
+    missing = {p: probe.package_version(p) for p in PACKAGES if p not in seen.packages}
     seen = dataclasses.replace(seen, packages={**seen.packages, **missing})
     return again(machine, seen)
 
@@ -57,15 +56,6 @@ def completed(machine: Machine) -> Machine:
 def again(machine: Machine, seen: Snapshot) -> Machine:
     """The same kind of machine, decided from another look."""
     return Machine(machine.runner, seen, machine.runner.decide(seen))
-
-
-def _version(package: str) -> str | None:
-    from importlib import metadata
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def recorded_machine(snapshot: Snapshot, name: str | None) -> tuple[Machine, str]:
@@ -178,7 +168,7 @@ def _available() -> int | None:
 def write_snapshot(path: Path, machine: Machine, around: Surroundings) -> None:
     """Writes what was seen; the values of variables whose names speak of secrets are left out."""
     seen = machine.seen
-    kept = {k: v for k, v in seen.environment.items() if not _SECRET.search(k)}
+    kept = {k: v for k, v in seen.environment.items() if not system.SECRET.search(k)}
     told = to_json(dataclasses.replace(seen, environment=kept))
     told = {**told, "runner": machine.runner.name, "surroundings": dataclasses.asdict(around)}
     try:

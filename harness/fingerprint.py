@@ -6,7 +6,6 @@ import hashlib
 import os
 import platform
 import subprocess
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import psutil
 
 from harness.records import RunnerInfo
 from harness.runners.base import Decision, Runner
+from harness.runners.facts.probe import package_version
 
 PACKAGES = ("torch", "decord", "numpy", "pytest", "pytest-xdist", "hypothesis", "transformers")
 
@@ -56,13 +56,7 @@ def collect_machine() -> dict[str, Any]:
 
 def collect_software() -> dict[str, str | None]:
     """Versions by distribution name, read from installed metadata (nothing is imported); absent is None."""
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = None
-    return found
+    return {"python": platform.python_version(), **{n: package_version(n) for n in PACKAGES}}
 
 
 def collect_git(folder: Path) -> tuple[str | None, bool | None]:

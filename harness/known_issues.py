@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from harness import toml_files
 from harness.errors import KnownIssuesError
 from harness.matching import requirement
 from harness.records import KINDS, KnownIssue
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _TEXTS = ("id", "reason", "link")
 _LISTS = ("tests", "runners", "archs", "versions", "targets", "unless_patches", "kinds")
@@ -25,14 +20,7 @@ _KEYS = (*_TEXTS, *_LISTS, "last_day")
 
 def load(path: Path) -> tuple[KnownIssue, ...]:
     """The entries of a TOML file of `[[issue]]` tables, in order; KnownIssuesError for any mistake in it."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise KnownIssuesError(f"{path}: not there; an empty file means no known issues") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise KnownIssuesError(f"{path}: {error}; it must be readable UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
-        raise KnownIssuesError(f"{path}: {error}; mend the TOML there") from None
+    data = toml_files.read(path, KnownIssuesError, "an empty file means no known issues")
     if unknown := sorted(set(data) - {"issue"}):
         raise KnownIssuesError(f"{path}: {unknown[0]!r}: only [[issue]] tables belong here")
     entries = data.get("issue", [])

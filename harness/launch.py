@@ -184,7 +184,7 @@ class _Launch:
         assert self.keeper is not None
         _signal_all(self.marker, signal.SIGTERM, but=self.keeper.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.keeper.wait(_GRACE_S if self.wrap is None else _TEARDOWN_S)
+            self.keeper.wait(_GRACE_S if self.ending.emulator is None else _TEARDOWN_S)
 
     def _collect_evidence(self, running: list[WatchedRank]) -> None:
         for rank in running:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from harness import ROOT, fingerprint, known_issues, launch, matching, redaction, rundir, runners, targets
-from harness import ranks as ranks_end
+from harness import ROOT, fingerprint, known_issues, matching, redaction, rundir, runners, targets
+from harness.asked import launch_asked
 from harness.child import Child, ChildFailure
 from harness.errors import RunnerUnavailable, UsageError
 from harness.outcomes import Failure, Lacking, Notes
@@ -254,32 +254,24 @@ class Launcher:
         environment: Mapping[str, str] | None,
         limit_s: float,
     ) -> list[dict[str, Any]]:
-        state, machine = self._state, self._state.machine
+        state = self._state
         state.launches += 1
         name = f"{state.worker}-{program.parent.name}-{program.stem}-{state.launches}"
         logs = rundir.log_path(state.folder, name)
         logs.mkdir(parents=True)
-        ranks_end.ask(logs, state.spec, request)
-        variables = {
-            "PYTHONPATH": str(ROOT),
-            ranks_end.FOLDER: str(logs),
-            ranks_end.BACKEND: machine.decision.collective_backend,
-            ranks_end.DEVICE: machine.decision.device,
-            **(machine.runner.pin(devices) if devices else {}),
-            **(environment or {}),
-        }
-        done = launch.launch(
+        done, found = launch_asked(
+            state.machine,
+            state.spec,
             program,
-            ranks=ranks,
+            request,
+            world=ranks,
             logs=logs,
             limit_s=state.limit_s(limit_s),
-            environment=variables,
-            wrap=lambda words: machine.runner.command(words, devices=ranks // nodes, nodes=nodes),
-            clean_up=machine.runner.clean_up,
             nodes=nodes,
+            devices=devices,
+            environment=environment,
         )
         self._notes.logs += [r.log for r in done.ranks if r.log.exists()]
-        found = ranks_end.answers(logs, ranks)
         if done.kind is not None:
             raise LaunchFailure(done.kind, done.message, done.detail, found)
         given = [a for a in found if a is not None]

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from harness import toml_files
 from harness.errors import UsageError
 from harness.triage import Triage, judge_log, merge_triages
 from harness.triage_signatures import Signature, signatures_from
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SIGNATURES = Path(__file__).with_name("signatures.toml")
 BLOCK_BYTES = 1 << 20
@@ -24,14 +19,7 @@ BLOCK_BYTES = 1 << 20
 @lru_cache(maxsize=8)
 def load_signatures(path: Path = SIGNATURES) -> tuple[Signature, ...]:
     """The signatures of a TOML file; UsageError in one line for any mistake in it."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"{path}: not there; the list of signatures comes with the harness") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}; it must be readable UTF-8 text") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: {error}; mend the TOML there") from None
+    data = toml_files.read(path, UsageError, "the list of signatures comes with the harness")
     return signatures_from(data, str(path))
 
 

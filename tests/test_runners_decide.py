@@ -439,7 +439,7 @@ def test_the_command_that_starts_a_container() -> None:
     seen = replace(STORED["mi300x_8"], environment={"HIP_VISIBLE_DEVICES": "2,3", "HIP_LAUNCH_BLOCKING": "1"})
     nodes = [replace(n, group=44) if n.path.endswith("128") else n for n in seen.nodes]
     words = container.container_command(
-        runners.get("rocm"), replace(seen, nodes=tuple(nodes)), Path("/work/h")
+        runners.get("rocm"), replace(seen, nodes=tuple(nodes)), Path("/home/h")
     )
     assert words[:4] == ["docker", "run", "--rm", "-it"]
     text = " ".join(words)
@@ -448,7 +448,7 @@ def test_the_command_that_starts_a_container() -> None:
         "--group-add 44 --group-add 109",
         "--ipc=host --shm-size=16g --security-opt seccomp=unconfined --cap-add=SYS_PTRACE",
         "--env HIP_VISIBLE_DEVICES=2,3",
-        "--volume /work/h:/work/h --workdir /work/h",
+        "--volume /home/h:/home/h --workdir /home/h",
     ):
         assert part in text
     assert "HIP_LAUNCH_BLOCKING" not in text

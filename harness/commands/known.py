@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness import ROOT
+
+if TYPE_CHECKING:
+    from harness.records import KnownIssue
 
 HELP = "known issues that end soon or have ended; exit 1 when one has"
 
@@ -57,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
     return int(any(expired(i, today) for i in every))
 
 
-def _where(issue: object) -> str:
+def _where(issue: KnownIssue) -> str:
     lists = ((n, getattr(issue, n)) for n in ("targets", "runners", "archs", "versions"))
     found = [f"{name} {', '.join(values)}" for name, values in lists if values]
     return "; ".join(found) or "everywhere"

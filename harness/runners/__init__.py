@@ -20,7 +20,7 @@ _LOOKED: dict[str, Machine] = {}
 
 def names() -> tuple[str, ...]:
     """The kinds of machine there are: by file, then by entry point."""
-    here = {m.name for m in pkgutil.iter_modules(__path__) if m.name not in _NOT_RUNNERS and not m.ispkg}
+    here = _ours()
     return tuple(sorted(here)) + tuple(sorted(e.name for e in _others() if e.name not in here))
 
 
@@ -30,7 +30,7 @@ def get(name: str) -> Runner:
         raise UsageError(f"--runner {name}: no such runner; there are: {', '.join(names())}")
     runner: Runner
     for point in _others():
-        if point.name == name and not _is_ours(name):
+        if point.name == name and name not in _ours():
             try:
                 runner = point.load()
             except Exception as error:  # noqa: BLE001 - another package's code may raise anything
@@ -56,8 +56,8 @@ def look(name: str) -> Decision:
     return machine(name).decision
 
 
-def _is_ours(name: str) -> bool:
-    return name in {m.name for m in pkgutil.iter_modules(__path__)}
+def _ours() -> set[str]:
+    return {m.name for m in pkgutil.iter_modules(__path__) if m.name not in _NOT_RUNNERS and not m.ispkg}
 
 
 def _others() -> list[metadata.EntryPoint]:

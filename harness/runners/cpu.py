@@ -6,20 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from harness.runners.base import Capability, Container, Decision, Device
 from harness.runners.facts import deciding, probe
+from harness.runners.facts.silicon import Silicon
 from harness.runners.facts.snapshot import Snapshot
 
 
-class CpuRunner:
+class CpuRunner(Silicon):
     """Counts as one device: processors share their memory and are not divided among ranks."""
 
     name = "cpu"
-    emulated = False
     torch_build = "cpu"
     wheel_index: str | None = None
     container: Container | None = None
     recorded: Sequence[str] = ("OMP_NUM_THREADS", "MKL_*", "KMP_*", "LD_PRELOAD", "MALLOC_*")
-    time_factor = 1.0
-    suites: Sequence[str] | None = None
 
     def probe(self, python: str, environment: Mapping[str, str]) -> Snapshot:
         del python  # a CPU needs no torch to be told
@@ -55,12 +53,6 @@ class CpuRunner:
 
     def pin(self, devices: Sequence[int]) -> Mapping[str, str]:
         return {}
-
-    def command(self, words: Sequence[str], *, devices: int, nodes: int = 1) -> list[str]:
-        return list(words)
-
-    def clean_up(self) -> None:
-        return None
 
 
 RUNNER = CpuRunner()

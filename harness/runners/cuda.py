@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from harness.runners.base import Container, Decision
-from harness.runners.facts import archs, deciding, masks, probe
-from harness.runners.facts.snapshot import Snapshot, ToolDevice, TorchFacts
+from harness.runners.facts import archs, deciding
+from harness.runners.facts.silicon import Accelerated
+from harness.runners.facts.snapshot import Snapshot, ToolDevice, TorchDevice, TorchFacts
 
 MASKS = ("CUDA_VISIBLE_DEVICES",)
 INDEX = "https://download.pytorch.org/whl/cu130"
 
 
-class CudaRunner:
+class CudaRunner(Accelerated):
     """Architectures are sm_XY, of the capability; a ROCm build of torch is never one, whatever capability it tells."""
 
     name = "cuda"
-    emulated = False
     # torch 2.13 is built for cu126, cu130 and cu132; cu130 has kernels for sm_75 to sm_120.
     torch_build = "cu130"
     wheel_index: str | None = INDEX
@@ -29,49 +27,35 @@ class CudaRunner:
         *("CUDA_*", "NVIDIA_*", "NCCL_*", "CUBLAS_*", "CUDNN_*", "TORCH_*", "PYTORCH_*"),
         *("OMP_NUM_THREADS", "LD_PRELOAD", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
     )
-    time_factor = 1.0
-    suites: Sequence[str] | None = None
-
-    def probe(self, python: str, environment: Mapping[str, str]) -> Snapshot:
-        seen = probe.collect_machine(environment, self.recorded)
-        return replace(seen, torch=probe.torch_here(python, environment))
-
-    def decide(self, seen: Snapshot) -> Decision:
-        torch = seen.torch or TorchFacts()
-        software = _software(seen, torch)
-        why_not = _why_not(seen, torch)
-        if why_not is not None:
-            there = any(d.vendor == "nvidia" for d in seen.devices) or _node(seen)
-            return Decision(
-                why_not, software=software, device="cuda", collective_backend="nccl", absent=not there
-            )
-        tools = [deciding.matched(d, _own(seen)) for d in torch.devices]
-        devices = tuple(
-            deciding.device_of(d.index, archs.sm_of(d.capability) or "", d, tool)
-            for d, tool in zip(torch.devices, tools, strict=True)
-        )
-        return Decision(
-            None,
-            devices,
-            deciding.capabilities_of(devices, torch, None),
-            software,
-            tuple(deciding.notes_of(devices, tools, deciding.masks_of(seen, MASKS))),
-            device="cuda",
-            collective_backend="nccl",
-        )
+    pins = masks = MASKS
 
     def environment(self, decision: Decision) -> Mapping[str, str]:
         # Without it each rank starts a thread for every processor, and they wait for one another.
         return {"OMP_NUM_THREADS": "1"}
 
-    def pin(self, devices: Sequence[int]) -> Mapping[str, str]:
-        return masks.pinned(devices, MASKS, os.environ)
+    def _is_there(self, seen: Snapshot) -> bool:
+        return _lists(seen, "nvidia") or _node(seen)
 
-    def command(self, words: Sequence[str], *, devices: int, nodes: int = 1) -> list[str]:
-        return list(words)
+    def _own(self, seen: Snapshot) -> list[ToolDevice]:
+        return _own(seen)
 
-    def clean_up(self) -> None:
-        return None
+    def _arch(self, device: TorchDevice, own: Sequence[ToolDevice]) -> str | None:
+        return archs.sm_of(device.capability)
+
+    def _software(self, seen: Snapshot, torch: TorchFacts) -> dict[str, str | None]:
+        return {
+            "driver": seen.tools.get("nvidia"),
+            "cuda": torch.versions.get("cuda"),
+            "collectives": torch.versions.get("nccl"),
+            "cudnn": torch.versions.get("cudnn"),
+        }
+
+    def _why_not(self, seen: Snapshot, torch: TorchFacts) -> str | None:
+        return _why_not(seen, torch)
+
+
+def _lists(seen: Snapshot, vendor: str) -> bool:
+    return any(d.vendor == vendor for d in seen.devices)
 
 
 def _node(seen: Snapshot) -> bool:
@@ -82,36 +66,19 @@ def _own(seen: Snapshot) -> list[ToolDevice]:
     return [d for d in seen.devices if d.vendor in (None, "nvidia") and (d.arch or "sm_").startswith("sm_")]
 
 
-def _software(seen: Snapshot, torch: TorchFacts) -> dict[str, str | None]:
-    return {
-        "driver": seen.tools.get("nvidia"),
-        "cuda": torch.versions.get("cuda"),
-        "collectives": torch.versions.get("nccl"),
-        "cudnn": torch.versions.get("cudnn"),
-    }
-
-
 def _why_not(seen: Snapshot, torch: TorchFacts) -> str | None:
     """Why it is no CUDA machine, with the remedy; root causes first."""
-    if seen.system != "linux":
-        return deciding.line(f"runner cuda needs Linux, this is {seen.system}: use a Linux machine")
-    emulated = deciding.emulation_of(seen)
-    if emulated:
-        return emulated
-    here = any(d.vendor == "nvidia" for d in seen.devices)
-    node = _node(seen)
+    here = _lists(seen, "nvidia")
     install = f"install its build: python -m pip install --no-deps torch --index-url {INDEX}"
     none = "no NVIDIA device is here: use a machine that has one"
-    if torch.version is None:
-        return deciding.line(f"{torch.error or 'this interpreter has no torch'}; {install if here else none}")
+    if (why := deciding.without_build("cuda", seen, torch, install if here else none)) is not None:
+        return why
     build = deciding.build_of(torch)
-    if build.kind == "cpu":
-        return deciding.line(f"{build.words} is a CPU build; {install if here else none}")
     if build.kind == "rocm":
-        remedy = install if here and not any(d.vendor == "amd" for d in seen.devices) else "use runner rocm"
+        remedy = install if here and not _lists(seen, "amd") else "use runner rocm"
         return deciding.line(f"{build.words} is a ROCm build, whatever capability its devices tell: {remedy}")
     if not torch.devices:
-        return _no_device(seen, torch, here, node)
+        return _no_device(seen, torch, here, _node(seen))
     nameless = [d.index for d in torch.devices if archs.sm_of(d.capability) is None]
     if nameless:
         told = torch.devices[nameless[0]].failure if nameless[0] < len(torch.devices) else None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from harness.runners.base import Container, Decision
-from harness.runners.facts import archs, deciding, masks, probe
+from harness.runners.base import Container, Decision, Device
+from harness.runners.facts import archs, deciding
+from harness.runners.facts.silicon import Accelerated
 from harness.runners.facts.snapshot import Node, Snapshot, ToolDevice, TorchDevice, TorchFacts
 
 PINS = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -18,14 +17,13 @@ INDEX = "https://download.pytorch.org/whl/rocm7.2"
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 
-class RocmRunner:
+class RocmRunner(Accelerated):
     """Architectures are gfx names: the kernel's where it tells them, else torch's gcnArchName, never a product's name.
 
     The device string stays `cuda` and the collective back end `nccl`, as torch names them on ROCm.
     """
 
     name = "rocm"
-    emulated = False
     torch_build = "rocm7.2"
     wheel_index: str | None = INDEX
     container: Container | None = Container(
@@ -54,49 +52,7 @@ class RocmRunner:
             "LD_PRELOAD",
         ),
     )
-    time_factor = 1.0
-    suites: Sequence[str] | None = None
-
-    def probe(self, python: str, environment: Mapping[str, str]) -> Snapshot:
-        seen = probe.collect_machine(environment, self.recorded)
-        return replace(seen, torch=probe.torch_here(python, environment))
-
-    def decide(self, seen: Snapshot) -> Decision:
-        torch = seen.torch or TorchFacts()
-        software = _software(seen, torch)
-        why_not = _why_not(seen, torch)
-        if why_not is not None:
-            there = any(d.vendor == "amd" for d in seen.devices)
-            there = there or any(n.path == "/dev/kfd" and n.exists for n in seen.nodes)
-            return Decision(
-                why_not, software=software, device="cuda", collective_backend="nccl", absent=not there
-            )
-        own = _own(seen)
-        tools = [deciding.matched(d, own) for d in torch.devices]
-        devices = tuple(
-            deciding.device_of(d.index, _arch(d, own) or "", d, tool)
-            for d, tool in zip(torch.devices, tools, strict=True)
-        )
-        notes = deciding.notes_of(devices, tools, deciding.masks_of(seen, MASKS))
-        for device, told in zip(devices, torch.devices, strict=True):
-            label = archs.gfx_of(told.arch_name)
-            if label and label != device.arch:
-                notes.append(f"device {device.index} is labelled {label} and is {device.arch} silicon")
-        if OVERRIDE in seen.environment:
-            notes.append(
-                deciding.line(
-                    f"{OVERRIDE}={seen.environment[OVERRIDE]} changes what a device is called; unset it"
-                )
-            )
-        return Decision(
-            None,
-            devices,
-            deciding.capabilities_of(devices, torch, _rocm(torch)),
-            software,
-            tuple(notes),
-            device="cuda",
-            collective_backend="nccl",
-        )
+    pins, masks = PINS, MASKS
 
     def environment(self, decision: Decision) -> Mapping[str, str]:
         found = {"OMP_NUM_THREADS": "1"}
@@ -105,14 +61,45 @@ class RocmRunner:
             found["HSA_NO_SCRATCH_RECLAIM"] = "1"
         return found
 
-    def pin(self, devices: Sequence[int]) -> Mapping[str, str]:
-        return masks.pinned(devices, PINS, os.environ)
+    def _is_there(self, seen: Snapshot) -> bool:
+        listed = any(d.vendor == "amd" for d in seen.devices)
+        return listed or any(n.path == "/dev/kfd" and n.exists for n in seen.nodes)
 
-    def command(self, words: Sequence[str], *, devices: int, nodes: int = 1) -> list[str]:
-        return list(words)
+    def _own(self, seen: Snapshot) -> list[ToolDevice]:
+        return _own(seen)
 
-    def clean_up(self) -> None:
-        return None
+    def _arch(self, device: TorchDevice, own: Sequence[ToolDevice]) -> str | None:
+        return _arch(device, own)
+
+    def _rocm(self, torch: TorchFacts) -> tuple[int, int] | None:
+        return archs.version_of(torch.versions.get("rocm")) or archs.version_of(torch.versions.get("hip"))
+
+    def _notes(self, seen: Snapshot, torch: TorchFacts, devices: Sequence[Device]) -> list[str]:
+        found = []
+        for device, told in zip(devices, torch.devices, strict=True):
+            label = archs.gfx_of(told.arch_name)
+            if label and label != device.arch:
+                found.append(f"device {device.index} is labelled {label} and is {device.arch} silicon")
+        if OVERRIDE in seen.environment:
+            found.append(
+                deciding.line(
+                    f"{OVERRIDE}={seen.environment[OVERRIDE]} changes what a device is called; unset it"
+                )
+            )
+        return found
+
+    def _software(self, seen: Snapshot, torch: TorchFacts) -> dict[str, str | None]:
+        return {
+            "driver": seen.tools.get("amdgpu"),
+            "rocm": torch.versions.get("rocm") or seen.tools.get("rocm"),
+            "hip": torch.versions.get("hip"),
+            "collectives": torch.versions.get("nccl"),
+            "miopen": torch.versions.get("miopen"),
+            "mec": ", ".join(sorted({d.firmware["mec"] for d in _own(seen) if "mec" in d.firmware})) or None,
+        }
+
+    def _why_not(self, seen: Snapshot, torch: TorchFacts) -> str | None:
+        return _why_not(seen, torch)
 
 
 def _own(seen: Snapshot) -> list[ToolDevice]:
@@ -127,37 +114,15 @@ def _arch(device: TorchDevice, own: Sequence[ToolDevice]) -> str | None:
     return silicon or archs.gfx_of(device.arch_name)
 
 
-def _rocm(torch: TorchFacts) -> tuple[int, int] | None:
-    return archs.version_of(torch.versions.get("rocm")) or archs.version_of(torch.versions.get("hip"))
-
-
-def _software(seen: Snapshot, torch: TorchFacts) -> dict[str, str | None]:
-    return {
-        "driver": seen.tools.get("amdgpu"),
-        "rocm": torch.versions.get("rocm") or seen.tools.get("rocm"),
-        "hip": torch.versions.get("hip"),
-        "collectives": torch.versions.get("nccl"),
-        "miopen": torch.versions.get("miopen"),
-        "mec": ", ".join(sorted({d.firmware["mec"] for d in _own(seen) if "mec" in d.firmware})) or None,
-    }
-
-
 def _why_not(seen: Snapshot, torch: TorchFacts) -> str | None:
     """Why it is no ROCm machine, with the remedy; root causes first."""
-    if seen.system != "linux":
-        return deciding.line(f"runner rocm needs Linux, this is {seen.system}: use a Linux machine")
-    emulated = deciding.emulation_of(seen)
-    if emulated:
-        return emulated
     here = any(d.vendor == "amd" and (d.arch or d.device_id) for d in seen.devices)
     install = f"install its build: python -m pip install --no-deps torch --index-url {INDEX}"
     install += ", or use the container's own interpreter"
     none = "no AMD device is here: use a machine that has one"
-    if torch.version is None:
-        return deciding.line(f"{torch.error or 'this interpreter has no torch'}; {install if here else none}")
+    if (why := deciding.without_build("rocm", seen, torch, install if here else none)) is not None:
+        return why
     build = deciding.build_of(torch)
-    if build.kind == "cpu":
-        return deciding.line(f"{build.words} is a CPU build; {install if here else none}")
     if build.kind == "cuda":
         # A processor with graphics of its own beside another vendor's devices is no sign of a replaced build.
         alone = here and not any(d.vendor == "nvidia" for d in seen.devices)

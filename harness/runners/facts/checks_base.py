@@ -141,6 +141,18 @@ def dotted(numbers: Sequence[int]) -> str:
     return ".".join(str(n) for n in numbers)
 
 
+def built_for(looked: Looked) -> tuple[str, str | None, str | None] | None:
+    """Version of torch, whose build it is (`rocm`, `hip` or `cuda`) and for which version of that; None without torch."""
+    facts = looked.seen.torch
+    if facts is None or facts.version is None:
+        return None
+    name = next((n for n in ("rocm", "hip", "cuda") if facts.versions.get(n)), None)
+    return facts.version, name, facts.versions[name] if name else None
+
+
+NO_TORCH = unknown("torch did not tell", "run it with an interpreter that has torch")
+
+
 def without_torch(looked: Looked) -> bool:
     """Whether the interpreter that was asked has no torch at all: then it is not the one of the suites."""
     facts = looked.seen.torch

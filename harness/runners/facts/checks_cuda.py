@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from harness.runners.facts.checks_base import Answer, Check, Looked, dotted, some, unknown, version
+from harness.runners.facts.checks_base import (
+    NO_TORCH,
+    Answer,
+    Check,
+    Looked,
+    built_for,
+    dotted,
+    some,
+    unknown,
+    version,
+)
 from harness.runners.facts.snapshot import Snapshot, ToolDevice
 
 RUNNERS = ("cuda",)
@@ -52,15 +62,14 @@ def _judge_nodes(looked: Looked) -> Answer:
 
 
 def _judge_build(looked: Looked) -> Answer:
-    facts = looked.seen.torch
-    if facts is None or facts.version is None:
-        return unknown("torch did not tell", "run it with an interpreter that has torch")
-    for name in ("rocm", "hip"):
-        if found := facts.versions.get(name):
-            return Answer("wrong", f"torch {facts.version} is a ROCm build ({name} {found})")
-    if found := facts.versions.get("cuda"):
-        return Answer("fine", f"torch {facts.version}, CUDA {found}")
-    return Answer("wrong", f"torch {facts.version} is a build for CPUs, and this is for an NVIDIA device")
+    if (built := built_for(looked)) is None:
+        return NO_TORCH
+    torch, name, version_of_it = built
+    if name == "cuda":
+        return Answer("fine", f"torch {torch}, CUDA {version_of_it}")
+    if name is not None:
+        return Answer("wrong", f"torch {torch} is a ROCm build ({name} {version_of_it})")
+    return Answer("wrong", f"torch {torch} is a build for CPUs, and this is for an NVIDIA device")
 
 
 def _judge_driver(looked: Looked) -> Answer:

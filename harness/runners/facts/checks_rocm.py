@@ -5,7 +5,18 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping
 
-from harness.runners.facts.checks_base import Answer, Check, Looked, archs, dotted, some, unknown, version
+from harness.runners.facts.checks_base import (
+    NO_TORCH,
+    Answer,
+    Check,
+    Looked,
+    archs,
+    built_for,
+    dotted,
+    some,
+    unknown,
+    version,
+)
 from harness.runners.facts.snapshot import Node, Snapshot, ToolDevice
 
 RUNNERS = ("rocm",)
@@ -156,17 +167,15 @@ def _judge_override(looked: Looked) -> Answer:
 
 
 def _judge_build(looked: Looked) -> Answer:
-    facts = looked.seen.torch
-    if facts is None or facts.version is None:
-        return unknown("torch did not tell", "run it with an interpreter that has torch")
-    for name in ("rocm", "hip"):
-        if found := facts.versions.get(name):
-            return Answer("fine", f"torch {facts.version}, {name} {found}")
+    if (built := built_for(looked)) is None:
+        return NO_TORCH
+    torch, name, version_of_it = built
+    if name in ("rocm", "hip"):
+        return Answer("fine", f"torch {torch}, {name} {version_of_it}")
     if looked.decision.stand_in:
-        return Answer("fine", f"torch {facts.version}; behind the stand-in ranks run on the CPU")
-    other = facts.versions.get("cuda")
-    kind = f"a CUDA {other} build" if other else "a build for CPUs"
-    return Answer("wrong", f"torch {facts.version} is {kind}, and this is for an AMD device")
+        return Answer("fine", f"torch {torch}; behind the stand-in ranks run on the CPU")
+    kind = "a build for CPUs" if name is None else f"a CUDA {version_of_it} build"
+    return Answer("wrong", f"torch {torch} is {kind}, and this is for an AMD device")
 
 
 _DOCS = "https://rocm.docs.amd.com/projects/install-on-linux/en/latest/how-to/docker.html"

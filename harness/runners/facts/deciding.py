@@ -94,6 +94,19 @@ def fewer_than_kernel(
     )
 
 
+def without_build(name: str, seen: Snapshot, torch: TorchFacts, remedy: str) -> str | None:
+    """Why nothing can run whoever made the devices: another system, an emulator, no torch, or one for CPUs."""
+    if seen.system != "linux":
+        return line(f"runner {name} needs Linux, this is {seen.system}: use a Linux machine")
+    emulated = emulation_of(seen)
+    if emulated:
+        return emulated
+    if torch.version is None:
+        return line(f"{torch.error or 'this interpreter has no torch'}; {remedy}")
+    build = build_of(torch)
+    return line(f"{build.words} is a CPU build; {remedy}") if build.kind == "cpu" else None
+
+
 def failed_product(torch: TorchFacts) -> str | None:
     """Why a device cannot compute; None when each that was asked gave the right bfloat16 product."""
     for device in torch.devices:

@@ -130,7 +130,7 @@ def collect_machine(
         kernel=ask("kernel", lambda: system.collect_kernel(root)) or {},
         container=ask("container", lambda: system.collect_container(root, environment)),
         programs=programs,
-        packages={name: ask(name, partial(_version, name)) for name in PACKAGES},
+        packages={name: ask(name, partial(package_version, name)) for name in PACKAGES},
         emulation=ask("emulation", lambda: system.collect_emulation(root, environment)) or (),
         notes=tuple(notes),
     )
@@ -179,7 +179,8 @@ def torch_here(python: str, environment: Mapping[str, str]) -> TorchFacts:
     return _ASKED[key]
 
 
-def _version(name: str) -> str | None:
+def package_version(name: str) -> str | None:
+    """Version of an installed distribution, read from its metadata; None when it is absent."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

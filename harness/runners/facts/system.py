@@ -10,12 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.runners.facts import kfd
+from harness.runners.facts import emulation, kfd
 from harness.runners.facts.snapshot import Node, ToolDevice
 
-SIGNS = ("MIRAGE_SESSION", "ROCJITSU_SESSION", "ROCJITSU_RUNTIME_DIR")
 LIBRARY = "librocjitsu"
-SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 """In a variable's name: its value never reaches a snapshot."""
 
 FIXED_NODES = ("/dev/kfd", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/dxg")
@@ -139,7 +138,7 @@ def collect_container(root: Path, environment: Mapping[str, str]) -> str | None:
 
 def collect_emulation(root: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Signs of an emulator around this process, in its environment and its maps."""
-    found = [name for name in SIGNS if environment.get(name)]
+    found = [name for name in emulation.SESSION if environment.get(name)]
     if LIBRARY in environment.get("LD_PRELOAD", ""):
         found.append(f"LD_PRELOAD: {LIBRARY}.so")
     if LIBRARY in (read(root, "proc/self/maps") or ""):
