@@ -40,9 +40,21 @@ class Notes:
         self.logs: list[Path] = []
         self.last_day: str | None = None
 
-    def metric(self, name: str, unit: str, samples: Iterable[float], higher_is_better: bool = True) -> None:
-        """Keeps raw samples in the order they were taken."""
-        self.metrics.append(Metric(name, unit, tuple(float(s) for s in samples), higher_is_better))
+    def metric(
+        self,
+        name: str,
+        unit: str,
+        samples: Iterable[float],
+        *,
+        warmup: int = 0,
+        work: Mapping[str, float] | None = None,
+    ) -> None:
+        """Keeps raw samples in the order they were taken, of which the first `warmup` enter no median.
+
+        `work`: what one sample did, by name, for example `{"samples": 4}`.
+        """
+        done = {k: float(v) for k, v in (work or {}).items()}
+        self.metrics.append(Metric(name, unit, tuple(float(s) for s in samples), warmup, done))
 
     def trace(
         self, name: str, unit: str, values: Iterable[float], first_step: int = 1, noise: str | None = None
@@ -98,7 +110,14 @@ def _first_fault(error: BaseException) -> BaseException:
     return faults[0] if faults else error
 
 
-def record_of(test: str, worker: str, started: str, folder: Path, phases: Mapping[str, Any]) -> Record:
+def record_of(
+    test: str,
+    worker: str,
+    started: str,
+    folder: Path,
+    phases: Mapping[str, Any],
+    repeat: int | None = None,
+) -> Record:
     """The record of a finished test. `phases`: notes, begin (monotonic s), outcome, and what failed_phase gave."""
     notes: Notes = phases["notes"]
     kind, control = phases.get("kind"), is_control(test)
@@ -119,4 +138,5 @@ def record_of(test: str, worker: str, started: str, folder: Path, phases: Mappin
         metrics=tuple(notes.metrics),
         traces=tuple(notes.traces),
         logs=rundir.relative(folder, notes.logs) if phases["outcome"] in ("failed", "error") else (),
+        repeat=repeat,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Generator, Iterable
@@ -11,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from harness import ROOT, redaction, rundir
-from harness.errors import HarnessError
+from harness import ROOT, redaction, repeats, rundir
+from harness.errors import HarnessError, UsageError
 from harness.outcomes import DETAIL_BYTES, Notes, failed_phase, is_control, plain_id, record_of
 from harness.records import Record, suite_of
 from harness.runners.base import Machine
-from harness.session import Asker, Launcher, State, start
-from harness.targets.base import TargetSpec
+from harness.session import Asker, Launcher, State, join, start
+from harness.targets import base
+from harness.targets.base import Target, TargetSpec
 
 _STATE = pytest.StashKey[State]()
 _PHASES = pytest.StashKey[dict[str, Any]]()
@@ -42,6 +44,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="tests that lack this capability fail in place of being skipped; may be repeated",
     )
     group.addoption("--full", action="store_true", help="also the long form of the smoke suite (full.toml)")
+    group.addoption(
+        "--repeat",
+        type=int,
+        default=1,
+        metavar="N",
+        help="fresh processes for each repeated (throughput) test (default: 1)",
+    )
+    group.addoption("--join", type=int, default=None, help=argparse.SUPPRESS)
     group.addoption("--time-limit", type=float, default=60.0, help="seconds until a child counts as hanging")
 
 
@@ -49,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(name, ...): what a test needs prepared, for its suite")
     config.addinivalue_line("markers", "capability(name, ...): what the runner must be able to do")
     config.addinivalue_line("markers", "nodes(count): the test exists where ranks start on so many nodes")
+    config.addinivalue_line("markers", "repeated: the test runs in fresh processes of its own, by --repeat")
     config.addinivalue_line("markers", "targets(name, ...): the test exists for these targets only")
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
@@ -62,7 +73,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.collectonly or config.option.help:
         return
     try:
-        config.stash[_STATE] = start(config)
+        joins = config.option.join is not None
+        config.stash[_STATE] = join(config) if joins else start(config)
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -103,10 +115,17 @@ def pytest_collection_modifyitems(
     yield
     if config.option.without_controls:
         items[:] = [i for i in items if not is_control(i.nodeid)] or items
-        return
-    chosen = {id(i) for i in items}
-    suites = {suite_of(i.nodeid) for i in items}
-    items[:0] = [c for c in controls if id(c) not in chosen and suite_of(c.nodeid) in suites]
+    else:
+        chosen = {id(i) for i in items}
+        suites = {suite_of(i.nodeid) for i in items}
+        items[:0] = [c for c in controls if id(c) not in chosen and suite_of(c.nodeid) in suites]
+    if state is not None and state.repeat is None:
+        state.repeated = tuple(plain_id(i.nodeid) for i in items if _is_repeated(i))
+        items[:] = [i for i in items if not _is_repeated(i)]
+
+
+def _is_repeated(item: pytest.Item) -> bool:
+    return item.get_closest_marker("repeated") is not None
 
 
 def _targets(item: pytest.Item, here: str) -> tuple[str, ...]:
@@ -127,8 +146,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def _plan(config: pytest.Config, ids: Iterable[str]) -> None:
     state = config.stash.get(_STATE, None)
-    if state is not None:
-        tests = tuple(sorted({plain_id(i) for i in ids}))
+    if state is not None and state.repeat is None:
+        tests = tuple(sorted({plain_id(i) for i in ids} | set(state.repeated)))
         rundir.update_header(state.folder, planned=tests, controls=tuple(t for t in tests if is_control(t)))
 
 
@@ -163,8 +182,19 @@ def pytest_runtest_makereport(
             # pytest shows it as xfailed; the record keeps what happened.
             report.outcome, report.wasxfail = "skipped", f"known issue {issue.id}"
     if report.when == "teardown":
-        state.keep(record_of(plain_id(item.nodeid), state.worker, state.started, state.folder, phases))
+        name, notes = plain_id(item.nodeid), phases["notes"]
+        if state.repeat is not None and phases["outcome"] == "passed" and not notes.metrics:
+            phases.update(outcome="error", kind="harness", reason="passed, and kept no result")
+        state.keep(record_of(name, state.worker, state.started, state.folder, phases, state.repeat))
     return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """What a worker collected and left for processes of their own."""
+    state = node.config.stash[_STATE]
+    found = getattr(node, "workeroutput", {}).get("harness_repeated", ())
+    state.repeated = state.repeated or tuple(found)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -192,12 +222,30 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     for child in state.children.values():
         child.close()
+    if state.repeat is not None:
+        return
+    if hasattr(session.config, "workerinput"):
+        session.config.workeroutput["harness_repeated"] = list(state.repeated)  # type: ignore[attr-defined]
+    elif state.repeated and int(exitstatus) in (0, 1, 5):
+        exitstatus = session.exitstatus = _run_repeats(session, state, int(exitstatus))
     if not hasattr(session.config, "workerinput"):
         redaction.redact_files((state.folder / "logs").rglob("*"), state.secrets)
     ended_by_itself = int(exitstatus) in (0, 1, 5)
     if not hasattr(session.config, "workerinput") and ended_by_itself:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         rundir.update_header(state.folder, finished=now, exit_status=int(exitstatus))
+
+
+def _run_repeats(session: pytest.Session, state: State, before: int) -> int:
+    """Runs the repeated tests in their fresh processes; the session's exit status with theirs."""
+    header = rundir.read_header(state.folder)
+    planned = tuple(sorted({*(header.planned or ()), *state.repeated}))
+    controls = tuple(t for t in planned if is_control(t))
+    rundir.update_header(state.folder, planned=planned, controls=controls)
+    say = repeats.Teller(session.config.pluginmanager.get_plugin("terminalreporter"))
+    option = session.config.option
+    statuses = repeats.run(state, repeats.options_of(option), option.repeat, say)
+    return max([1 if s else 0 for s in statuses], default=0) if before == 5 else max(before, *map(bool, statuses))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -232,3 +280,18 @@ def ask(request: pytest.FixtureRequest, record: Notes) -> Asker:
 def launch(request: pytest.FixtureRequest, record: Notes) -> Launcher:
     """Runs a program on several ranks: `launch(program, {"do": ...}, ranks=2)`."""
     return Launcher(request.config.stash[_STATE], record, request.config.option.time_limit)
+
+
+@pytest.fixture(scope="session")
+def target(request: pytest.FixtureRequest) -> Target:
+    """The target, loaded in this process: for tests that run in fresh processes of their own."""
+    state = request.config.stash[_STATE]
+    if state.repeat is None:
+        raise UsageError("the target is loaded only into a repeated test's own process; use the fixture ask")
+    return base.load(state.spec)
+
+
+@pytest.fixture
+def measure(request: pytest.FixtureRequest, record: Notes, benchmark: Any) -> repeats.Measure:
+    """Times a function: `measure(name, function, rounds=20)`; its raw seconds become a metric."""
+    return repeats.Measure(request.config.stash[_STATE].machine, record, benchmark)

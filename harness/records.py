@@ -61,12 +61,17 @@ KINDS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Metric:
-    """Raw samples of one quantity, in the order they were taken; unknown is an empty tuple, never 0."""
+    """Raw samples of one quantity, in the order they were taken; unknown is an empty tuple, never 0.
+
+    The first `warmup` samples are kept and enter no median. `work`: what one sample did, by name, for example
+    `{"samples": 4.0, "flop": 1.2e9}`; rates are computed from it.
+    """
 
     name: str
     unit: str
     samples: tuple[float, ...]
-    higher_is_better: bool = True
+    warmup: int = 0
+    work: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,8 @@ class Record:
 
     `duration_s` is wall time in seconds over set-up, call and tear-down. `detail` is the text of the failure
     as the failing part gave it. `control` marks a positive control. `last_day` (ISO date) is the day until
-    which a skip is accepted.
+    which a skip is accepted. `repeat`: which of the fresh processes of a repeated test, counted from 1; None for a
+    test that is not repeated.
     """
 
     test: str
@@ -104,6 +110,7 @@ class Record:
     metrics: tuple[Metric, ...] = ()
     traces: tuple[Trace, ...] = ()
     logs: tuple[str, ...] = ()
+    repeat: int | None = None
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,8 @@ class Selection:
 @dataclass(frozen=True)
 class Header:
     """What is true of a whole run. `planned` is None until the tests were collected; `finished` until pytest
-    ended by itself. `machine` and `software` are shown, and not compared."""
+    ended by itself. `machine` and `software` are shown, and not compared. `repeats`: in how many fresh processes
+    each repeated test was to run."""
 
     run_id: str
     started: str
@@ -196,6 +204,7 @@ class Header:
     defect: str | None = None
     finished: str | None = None
     exit_status: int | None = None
+    repeats: int = 1
     schema: int = SCHEMA
 
     @property
@@ -330,7 +339,10 @@ def _check_name(name: str, where: str) -> None:
 
 
 def _metric_from_json(data: Mapping[str, Any]) -> Metric:
-    return Metric(**{**_fields(Metric, data, "metric"), "samples": tuple(float(x) for x in data["samples"])})
+    f = _fields(Metric, data, "metric")
+    f["samples"] = tuple(float(x) for x in data["samples"])
+    f["work"] = {str(k): float(v) for k, v in f.get("work", {}).items()}
+    return Metric(**f)
 
 
 def trace_from_json(data: Mapping[str, Any]) -> Trace:

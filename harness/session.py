@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness import ROOT, fingerprint, known_issues, matching, redaction, rundir, runners, targets
+from harness import ROOT, fingerprint, known_issues, matching, redaction, repeats, rundir, runners, targets
 from harness.asked import launch_asked
 from harness.child import Child, ChildFailure
 from harness.errors import RunnerUnavailable, UsageError
@@ -46,6 +46,10 @@ class State:
         self.children: dict[tuple[str, str], Child] = {}
         self.started = ""
         self.launches = 0
+        self.repeat: int | None = None
+        """Which of the fresh processes of repeated tests this is; None for the session itself."""
+        self.repeated: tuple[str, ...] = ()
+        """The tests that are left for such processes."""
 
     def _count(self) -> int:
         """Devices that ranks must not share; a CPU's processors are shared."""
@@ -97,6 +101,8 @@ def start(config: pytest.Config) -> State:
         raise RunnerUnavailable(machine.decision.why_not)
     for name, value in machine.runner.environment(machine.decision).items():
         os.environ.setdefault(name, value)
+    if option.repeat < 1:
+        raise UsageError(f"--repeat {option.repeat}: name at least one process")
     for name in option.require:
         if name not in CAPABILITIES:
             raise UsageError(f"--require {name}: no such capability; there are: {', '.join(CAPABILITIES)}")
@@ -113,6 +119,19 @@ def start(config: pytest.Config) -> State:
     header = redaction.redact_header(header, redaction.find(os.environ))
     rundir.write_header(folder, header)
     return State(folder.resolve(), spec, header, "main", option.require)
+
+
+def join(config: pytest.Config) -> State:
+    """The state of a fresh process for repeated tests: it writes into a run that another process began."""
+    option = config.option
+    if getattr(option, "numprocesses", None):
+        raise UsageError("-n: repeated tests run one after the other; leave it out")
+    folder = Path(option.run_dir).resolve()
+    header = rundir.read_header(folder)
+    spec = TargetSpec.from_text(os.environ[repeats.SPEC])
+    state = State(folder, spec, header, f"repeat-{option.join}", option.require)
+    state.repeat = option.join
+    return state
 
 
 def _check_defect(name: str) -> None:
@@ -144,6 +163,7 @@ def _header(
         command=(shlex.join(config.invocation_params.args),),
         known_issues=issues,
         defect=spec.defect,
+        repeats=config.option.repeat,
     )
 
 

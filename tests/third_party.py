@@ -34,6 +34,7 @@ class Runner:
     def pin(self, devices): return {"TWINS_VISIBLE": ",".join(map(str, devices))}
     def command(self, words, *, devices, nodes=1): return list(words)
     def clean_up(self): pass
+    def synchronize(self): pass
 
 RUNNER = Runner()
 """

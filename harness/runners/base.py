@@ -152,3 +152,7 @@ class Runner(Protocol):
     def clean_up(self) -> None:
         """Removes what a killed process of it may have left outside its process group."""
         ...
+
+    def synchronize(self) -> None:
+        """Returns when the device of this process has done all that it was given; for clocks around device work."""
+        ...

@@ -154,8 +154,8 @@ def test_same_steps_as_on_one_rank(name: str, quantity: str, trained: Trained, r
     here = trained(name).trace(quantity)
     there = trained("one").trace(quantity)[: len(here)]
     usual = noise(trained, quantity, len(here))
-    record.metric(f"{quantity}-difference", "relative", relative(there, here), higher_is_better=False)
-    record.metric(f"{quantity}-noise", "relative", usual, higher_is_better=False)
+    record.metric(f"{quantity}-difference", "relative", relative(there, here))
+    record.metric(f"{quantity}-noise", "relative", usual)
     allowed = [MARGIN * n for n in usual]
     judge(record, checks.envelope_fault(f"{quantity} of {name} beside one rank", there, here, allowed))
 
@@ -168,7 +168,7 @@ def test_error_against_float64(name: str, quantity: str, trained: Trained, recor
     here, there = trained(name).trace(quantity), trained("oracle").trace(quantity)
     unit = UNIT["tf32" if precision == "fp32" and trained(name).ranks[0]["tf32"] else precision]
     errors = [e / unit for e in relative(there, here)]
-    record.metric(f"{quantity}-error", "roundoffs", errors, higher_is_better=False)
+    record.metric(f"{quantity}-error", "roundoffs", errors)
     allowed = [FACTORS[precision, quantity] * unit] * len(here)
     judge(record, checks.envelope_fault(f"{quantity} of {name} beside float64", there, here, allowed))
 

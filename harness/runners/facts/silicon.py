@@ -25,6 +25,9 @@ class Silicon:
     def clean_up(self) -> None:
         return None
 
+    def synchronize(self) -> None:
+        return None
+
 
 class Accelerated(Silicon):
     """A real machine with accelerators that torch drives: a vendor's runner says what is that vendor's own."""
@@ -62,6 +65,11 @@ class Accelerated(Silicon):
             capabilities=deciding.capabilities_of(devices, torch, self._rocm(torch)),
             notes=(*notes, *self._notes(seen, torch, devices)),
         )
+
+    def synchronize(self) -> None:
+        import torch
+
+        torch.accelerator.synchronize()
 
     def pin(self, devices: Sequence[int]) -> Mapping[str, str]:
         return masks.pinned(devices, self.pins, os.environ)

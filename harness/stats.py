@@ -1,0 +1,297 @@
+"""Whether a metric changed: a shrunk t with a minimum effect, equivalence, pairs, tails and trends; pure.
+
+Values are what fresh processes gave, one number each, positive, in any one unit. Everything is done on logarithms, so
+that a change is a ratio. Method and evidence: docs/verdicts.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+MIN_VALUES = 3
+"""Fewer processes on a side than this have no verdict: one that was slow by chance would pass for a change."""
+MEAN_FROM = 8
+"""From so many values on the winsorised mean is taken for a side, below it the median."""
+MEDIAN_FACTOR = 1.57
+"""Variance of a median over that of a mean, of normal values (pi / 2)."""
+WINSOR_MADS = 3.0
+POWER = 0.8
+EQUIVALENCE_LEVEL = 0.05
+ENDLESS = 1e7
+"""Degrees of freedom that stand for infinitely many."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One metric: a value a process, of the base and of the head. `minimum`: the relative change that matters."""
+
+    base: tuple[float, ...]
+    head: tuple[float, ...]
+    minimum: float = 0.02
+    lower_is_better: bool = True
+    gate: bool = True
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the values of one metric say. Changes are relative (0.05: head is 5 % above base); unknown is None.
+
+    `low`, `high`: 95 % interval of the change. `p_worse`, `p_better`: one-sided, that the change beyond the minimum is
+    chance; `p_gate` is p_worse after Holm over the gate's metrics, `q` the Benjamini-Hochberg value over all.
+    `detectable`: the smallest change for the worse that would have been found with a chance of 0.8. `noise`: relative
+    standard deviation of one process, `degrees` what it rests on.
+    """
+
+    verdict: str
+    why: str
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_worse: float | None = None
+    p_better: float | None = None
+    p_gate: float | None = None
+    q: float | None = None
+    detectable: float | None = None
+    noise: float | None = None
+    degrees: float | None = None
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """By metric: difference of logarithms towards worse, its standard error, degrees, noise."""
+
+    place: Any
+    worse: Any
+    error: Any
+    degrees: Any
+    noise: Any
+
+
+def compare(series: Sequence[Series], *, alpha: float = 0.05) -> list[Finding]:
+    """Head against base, metric by metric, as one family: `alpha` is the chance of any false alarm in the gate."""
+    refused = [_refusal(s) for s in series]
+    usable = [n for n, why in enumerate(refused) if why is None]
+    findings = [Finding("inconclusive", why or "") for why in refused]
+    if usable:
+        measured = _measure([series[n] for n in usable])
+        for n, finding in zip(usable, _findings([series[n] for n in usable], measured, alpha), strict=True):
+            findings[n] = finding
+    return findings
+
+
+def compare_pairs(series: Sequence[Series], *, alpha: float = 0.05) -> list[Finding]:
+    """As `compare`, of values that belong in pairs: base[i] and head[i] ran one after the other."""
+    for s in series:
+        if len(s.base) != len(s.head):
+            raise ValueError(f"{len(s.base)} values of the base, {len(s.head)} of the head: no pairs")
+    refused = [_refusal(s) for s in series]
+    usable = [n for n, why in enumerate(refused) if why is None]
+    findings = [Finding("inconclusive", why or "") for why in refused]
+    if usable:
+        chosen = [series[n] for n in usable]
+        for n, f in zip(usable, _findings(chosen, _measure_pairs(chosen), alpha), strict=True):
+            findings[n] = f
+    return findings
+
+
+def screen(series: Sequence[Series], *, level: float = 0.10) -> list[bool]:
+    """Which metrics to look at again: a change beyond the minimum, either way, at `level` without correction.
+
+    A metric whose values allow no test is always among them.
+    """
+    # One new value is enough to be suspicious of, never to judge by.
+    refused = [_refusal(s, 1) for s in series]
+    flagged = [why is not None for why in refused]
+    usable = [n for n, why in enumerate(refused) if why is None and len(series[n].base) >= MIN_VALUES]
+    flagged = [f or n not in usable for n, f in enumerate(flagged)]
+    if usable:
+        chosen = [series[n] for n in usable]
+        m = _measure(chosen)
+        margin = np.array([math.log1p(s.minimum) for s in chosen])
+        for way in (m.worse, -m.worse):
+            found = _upper(m.degrees, _ratio(way - margin, m.error)) < level
+            for n, hit in zip(usable, found, strict=True):
+                flagged[n] = flagged[n] or bool(hit)
+    return flagged
+
+
+def _refusal(s: Series, least: int = MIN_VALUES) -> str | None:
+    """Why there is no test; None when there is one."""
+    for name, values in (("base", s.base), ("head", s.head)):
+        bad = [v for v in values if not math.isfinite(v) or v <= 0]
+        if bad:
+            return f"{bad[0]!r} in the {name}: only positive, finite values have a ratio"
+    for name, values in (("base", s.base), ("head", s.head)):
+        if len(values) < (least if name == "head" else min(least, MIN_VALUES)):
+            return f"{len(values)} values of the {name}, at least {least} are needed: repeat it more often"
+    return None
+
+
+def _measure(series: Sequence[Series]) -> _Measured:
+    count = len(series)
+    worse, spread, nu, factor = (np.zeros(count) for _ in range(4))
+    shapes: dict[tuple[int, int], list[int]] = {}
+    for n, s in enumerate(series):
+        shapes.setdefault((len(s.base), len(s.head)), []).append(n)
+    for (k, m), members in shapes.items():
+        base, base_squares, base_factor = _locate(np.log([series[n].base for n in members]))
+        head, head_squares, head_factor = _locate(np.log([series[n].head for n in members]))
+        worse[members] = head - base
+        nu[members] = k + m - 2
+        spread[members] = (base_squares + head_squares) / max(1, k + m - 2)
+        factor[members] = base_factor + head_factor
+    worse *= np.array([1.0 if s.lower_is_better else -1.0 for s in series])
+    variance, degrees = shrink(spread, nu)
+    return _Measured(np.arange(count), worse, np.sqrt(variance * factor), degrees, np.sqrt(variance))
+
+
+def _measure_pairs(series: Sequence[Series]) -> _Measured:
+    count = len(series)
+    worse, error, degrees, noise = (np.zeros(count) for _ in range(4))
+    for n, s in enumerate(series):
+        # In one order, so that the order of the pairs changes no last digit.
+        steps = np.sort(np.log(s.head) - np.log(s.base)) * (1.0 if s.lower_is_better else -1.0)
+        sd = float(steps.std(ddof=1))
+        worse[n], error[n], degrees[n] = float(steps.mean()), sd / math.sqrt(len(steps)), len(steps) - 1
+        noise[n] = sd / math.sqrt(2)
+    return _Measured(np.arange(count), worse, error, degrees, noise)
+
+
+def _locate(rows: Any) -> tuple[Any, Any, float]:
+    """Of each row: where it lies, the sum of squares around its mean, and the variance factor of the place."""
+    rows = np.sort(rows, axis=1)
+    n = rows.shape[1]
+    if n < MEAN_FROM:
+        place = np.median(rows, axis=1)
+        factor = (MEDIAN_FACTOR if n >= MIN_VALUES else 1.0) / n
+    else:
+        middle = np.median(rows, axis=1, keepdims=True)
+        reach = WINSOR_MADS * 1.4826 * np.median(np.abs(rows - middle), axis=1, keepdims=True)
+        # More than half alike: the deviation says nothing of the rest.
+        reach = np.where(reach > 0, reach, np.inf)
+        rows = np.clip(rows, middle - reach, middle + reach)
+        place, factor = rows.mean(axis=1), 1.0 / n
+    squares = ((rows - rows.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    return place, np.where(squares < 1e-24, 0.0, squares), factor
+
+
+def shrink(spread: Any, nu: Any) -> tuple[Any, Any]:
+    """Variances drawn towards what is usual over all metrics, with their degrees of freedom (Smyth 2004, section 6.2).
+
+    `spread`: variance by metric, `nu`: its degrees. Metrics without any noise say nothing of what is usual.
+    """
+    spread, nu = np.asarray(spread, float), np.asarray(nu, float)
+    noisy = (spread > 0) & (nu > 0)
+    if noisy.sum() < 3:
+        return spread.copy(), np.maximum(nu, 1e-9)
+    half = nu[noisy] / 2
+    e = np.log(spread[noisy]) - special.digamma(half) + np.log(half)
+    excess = float(e.var(ddof=1) - special.polygamma(1, half).mean())
+    if excess > 0:
+        d0 = min(2 * _trigamma_inverse(excess), ENDLESS)
+        usual = math.exp(float(e.mean()) + float(special.digamma(d0 / 2)) - math.log(d0 / 2))
+    else:
+        d0, usual = ENDLESS, math.exp(float(e.mean()))
+    return (d0 * usual + nu * spread) / (d0 + nu), np.minimum(d0 + nu, ENDLESS)
+
+
+def _trigamma_inverse(value: float) -> float:
+    """x with trigamma(x) = value, by Newton's method on 1 / trigamma, which is nearly a line."""
+    if value > 1e7:
+        return 1 / math.sqrt(value)
+    if value < 1e-6:
+        return 1 / value
+    x = 0.5 + 1 / value
+    for _ in range(50):
+        tri = float(special.polygamma(1, x))
+        step = tri * (1 - tri / value) / float(special.polygamma(2, x))
+        x += step
+        if -step / x < 1e-10:
+            break
+    return x
+
+
+def _findings(series: Sequence[Series], m: _Measured, alpha: float) -> list[Finding]:
+    margin = np.array([math.log1p(s.minimum) for s in series])
+    gate = np.array([s.gate for s in series])
+    sign = np.array([1.0 if s.lower_is_better else -1.0 for s in series])
+    worse = _upper(m.degrees, _ratio(m.worse - margin, m.error))
+    better = _upper(m.degrees, _ratio(-m.worse - margin, m.error))
+    inside = np.maximum(
+        _upper(m.degrees, _ratio(margin - m.worse, m.error)),
+        _upper(m.degrees, _ratio(margin + m.worse, m.error)),
+    )
+    holm_worse, holm_better = np.ones(len(series)), np.ones(len(series))
+    holm_worse[gate], holm_better[gate] = holm(worse[gate]), holm(better[gate])
+    q_worse, q_better = benjamini_hochberg(worse), benjamini_hochberg(better)
+    p_worse, p_better = np.where(gate, holm_worse, q_worse), np.where(gate, holm_better, q_better)
+    family = max(1, int(gate.sum()))
+    reach = _quantile(m.degrees, 1 - alpha / family) + _quantile(m.degrees, POWER)
+    detectable = np.expm1(margin + reach * m.error)
+    width = _quantile(m.degrees, 0.975) * m.error
+    middle = m.worse * sign
+    change, low, high = np.expm1(middle), np.expm1(middle - width), np.expm1(middle + width)
+    found = []
+    for n, s in enumerate(series):
+        if p_worse[n] < alpha:
+            verdict, why = "regressed", f"worse by more than {s.minimum:.3g}"
+        elif p_better[n] < alpha:
+            verdict, why = "improved", "better than the baseline: accept a new one"
+        elif inside[n] < EQUIVALENCE_LEVEL:
+            verdict, why = "equivalent", f"within {s.minimum:.3g} either way"
+        else:
+            verdict, why = "inconclusive", f"neither a change beyond {s.minimum:.3g} nor its absence is shown"
+        found.append(
+            Finding(
+                verdict,
+                why,
+                *(float(v[n]) for v in (change, low, high, worse, better)),
+                float(holm_worse[n]) if s.gate else None,
+                *(float(v[n]) for v in (q_worse, detectable, m.noise, m.degrees)),
+            )
+        )
+    return found
+
+
+def _ratio(distance: Any, error: Any) -> Any:
+    """t; without any noise a distance is certain, either way."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = distance / error
+    # A hair's breadth is rounding, no distance.
+    certain = np.where(distance > 1e-12, np.inf, -np.inf)
+    return np.where(error > 0, t, certain)
+
+
+def _upper(degrees: Any, t: Any) -> Any:
+    """Chance of a greater t."""
+    return special.stdtr(degrees, -np.asarray(t, float))
+
+
+def _quantile(degrees: Any, level: float) -> Any:
+    return special.stdtrit(degrees, level)
+
+
+def holm(p: Any) -> Any:
+    """Holm's adjusted p values: the chance of any false one among all is kept."""
+    p = np.asarray(p, float)
+    order = np.argsort(p, kind="stable")
+    steps = np.minimum(1.0, p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.maximum.accumulate(steps) if len(p) else steps
+    return adjusted
+
+
+def benjamini_hochberg(p: Any) -> Any:
+    """Benjamini and Hochberg's adjusted p values: the share of false ones among those named is kept."""
+    p = np.asarray(p, float)
+    order = np.argsort(p, kind="stable")[::-1]
+    steps = np.minimum(1.0, p[order] * len(p) / np.arange(len(p), 0, -1))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum.accumulate(steps) if len(p) else steps
+    return adjusted
