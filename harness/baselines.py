@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.errors import BaselineError
-from harness.judge import median
+from harness.judge_metrics import SAME_MACHINE, collect
 from harness.judge_words import provenance_of
+from harness.policy import Rule, rule_of
 from harness.records import SCHEMA, Header, Run, Trace, differing, to_json, trace_from_json
 from harness.verdicts import AcceptedTraces, Baseline, BaselineMetric, Judgement
 
 _PLACEHOLDERS = {"todo", "tbd", "placeholder", "none", "reason", "text", "because"}
-_SETTLED = re.compile(r"incomparable with .*|\d+ missing", re.DOTALL)
+_SETTLED = re.compile(
+    r"incomparable with .*|\d+ missing|\d+ metrics? (inconclusive|incomparable|missing) .*", re.DOTALL
+)
 """Reasons for no verdict that accepting settles: the run differs from what was accepted before."""
 _WORST = {"skipped": 0, "passed": 1, "failed": 2}
 
@@ -52,7 +56,9 @@ def find(folder: Path, header: Header) -> tuple[Baseline | None, Mapping[str, tu
             metrics.update(baseline.metrics)
         runs = {str(p.get("run_id")): p for baseline in comparable.values() for p in baseline.provenance}
         reasons = dict.fromkeys(baseline.reason for baseline in comparable.values())
-        return Baseline(here, tests, metrics, tuple(runs.values()), "; ".join(reasons)), nearest
+        measured = tuple(p for baseline in comparable.values() if baseline.metrics for p in baseline.provenance)
+        text = "; ".join(reasons)
+        return Baseline(here, tests, metrics, tuple(runs.values()), text, measured=measured), nearest
     return None, nearest
 
 
@@ -72,8 +78,13 @@ def find_others(folder: Path, header: Header) -> tuple[AcceptedTraces, ...]:
     return tuple(AcceptedTraces(key, traces) for key, traces in found.items())
 
 
-def accept(folder: Path, judged: Sequence[tuple[Run, Judgement]], reason: str) -> list[Path]:
-    """Writes runs of one kind as the baseline of their suites; BaselineError says why they may not be."""
+def accept(
+    folder: Path, judged: Sequence[tuple[Run, Judgement]], reason: str, rules: Sequence[Rule] = ()
+) -> list[Path]:
+    """Writes runs of one kind as the baseline of their suites; BaselineError says why they may not be.
+
+    `rules`: which metrics of repeated tests are kept, and by which statistics.
+    """
     reason = " ".join(reason.split())
     if len(reason) < 8 or reason.lower().strip(".! ") in _PLACEHOLDERS:
         raise BaselineError(
@@ -93,12 +104,27 @@ def accept(folder: Path, judged: Sequence[tuple[Run, Judgement]], reason: str) -
         if differences or run.header.target.commit != first.target.commit:
             what = ", ".join(differences) or "target commit"
             raise BaselineError(f"{run.header.run_id}: {what} differs from {first.run_id}; accept them apart")
+        _refuse_other_machine(first, run)
     written = []
     for suite in sorted({r.suite for run, _ in judged for r in run.records}):
         path = folder / first.runner.key / f"{first.target.name}.{suite}.json"
-        _write(path, _content([run for run, _ in judged], suite, reason))
+        _write(path, _content([run for run, _ in judged], suite, reason, rules))
         written.append(path)
     return written
+
+
+def _refuse_other_machine(first: Header, run: Run) -> None:
+    """Times of two machines, or of two builds of torch, are no one baseline."""
+    if not any(r.repeat is not None for r in run.records):
+        return
+    here = {**{n: first.machine.get(n) for n in SAME_MACHINE}, **first.software}
+    there = {**{n: run.header.machine.get(n) for n in SAME_MACHINE}, **run.header.software}
+    for name in sorted(set(here) | set(there)):
+        if here.get(name) != there.get(name):
+            raise BaselineError(
+                f"{run.header.run_id}: {name} is {there.get(name)}, {here.get(name)} in {first.run_id}: its times "
+                "are of another environment; accept them apart"
+            )
 
 
 def _refuse(run: Run, judgement: Judgement) -> None:
@@ -123,6 +149,9 @@ def _refuse(run: Run, judgement: Judgement) -> None:
         raise BaselineError(f"{name}: the target has no commit; run on a git checkout of it")
     if header.target.dirty or (own and header.target.dirty is None):
         raise BaselineError(f"{name}: the target's checkout is dirty; commit or undo there and run again")
+    unmeasured = [m for m in judgement.metrics if m.verdict == "missing" and m.processes]
+    if unmeasured:
+        raise BaselineError(f"{name}: {unmeasured[0].test}: {unmeasured[0].metric}: {unmeasured[0].why}; run again")
     bad = [t for t in judgement.needs_person if t.verdict != "missing"]
     if bad:
         raise BaselineError(
@@ -133,9 +162,8 @@ def _refuse(run: Run, judgement: Judgement) -> None:
         raise BaselineError(f"{name}: {(other or ['nothing ran'])[0]}; run again")
 
 
-def _content(runs: Sequence[Run], suite: str, reason: str) -> dict[str, Any]:
+def _content(runs: Sequence[Run], suite: str, reason: str, rules: Sequence[Rule]) -> dict[str, Any]:
     tests: dict[str, str] = {}
-    metrics: dict[str, dict[str, Any]] = {}
     traces: dict[str, Any] = {}
     for run in runs:
         for record in run.by_test().values():
@@ -146,24 +174,52 @@ def _content(runs: Sequence[Run], suite: str, reason: str) -> dict[str, Any]:
             for trace in record.traces:
                 if trace.noise is not None:  # of several runs the last: traces are held against an envelope
                     traces[f"{record.test}::{trace.name}"] = to_json(trace)
-            for metric in record.metrics:
-                value = median(metric)
-                if value is None:
-                    continue
-                entry = metrics.setdefault(
-                    f"{record.test}::{metric.name}",
-                    {"unit": metric.unit, "medians": [], "higher_is_better": metric.higher_is_better},
-                )
-                entry["medians"].append(float(f"{value:.5g}"))
     return {
         "schema": SCHEMA,
         "key": runs[0].header.comparability,
         "reason": reason,
-        "provenance": [provenance_of(run.header) for run in runs],
+        "provenance": [_source(run, suite) for run in runs],
         "tests": tests,
-        "metrics": metrics,
+        "metrics": _metrics(runs, suite, rules),
         "traces": traces,
     }
+
+
+def _source(run: Run, suite: str) -> dict[str, Any]:
+    """Where a run comes from; with the number of its processes when its tests are repeated."""
+    repeated = any(r.repeat is not None for r in run.records if r.suite == suite)
+    return {**provenance_of(run.header), **({"processes": run.header.repeats} if repeated else {})}
+
+
+def _metrics(runs: Sequence[Run], suite: str, rules: Sequence[Rule]) -> dict[str, dict[str, Any]]:
+    """By row: a value for each process, in the order of the runs, and how far they scatter."""
+    rows: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        repeated = {r.test for r in run.records if r.suite == suite and r.repeat is not None}
+        for key, taken in collect(run, rules).items():
+            if taken.test not in repeated or rule_of(rules, taken.metric) is None or not taken.values:
+                continue
+            if len(set(taken.units)) > 1:
+                raise BaselineError(f"{run.header.run_id}: {key}: units differ between its processes; run again")
+            new = {"unit": taken.units[0], "row": [taken.test, taken.metric, taken.statistic], "medians": []}
+            entry = rows.setdefault(key, new)
+            if entry["unit"] != taken.units[0]:
+                raise BaselineError(
+                    f"{run.header.run_id}: {key}: unit {taken.units[0]}, {entry['unit']} in an earlier run; accept "
+                    "them apart"
+                )
+            entry["medians"] += [float(f"{v:.6g}") for v in taken.values]
+    for entry in rows.values():
+        entry["noise"] = _scatter(entry["medians"])
+    return rows
+
+
+def _scatter(values: Sequence[float]) -> float | None:
+    """Relative standard deviation, from the median of deviations; None for fewer than 3 values."""
+    middle = statistics.median(values)
+    if len(values) < 3 or middle <= 0:
+        return None
+    return float(f"{1.4826 * statistics.median(abs(v - middle) for v in values) / middle:.3g}")
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
@@ -200,12 +256,7 @@ def _read(path: Path) -> Baseline:
             raise BaselineError(
                 f"{path}: schema {data['schema']!r}, this harness reads {SCHEMA}; accept a new run"
             )
-        metrics = {
-            k: BaselineMetric(
-                str(v["unit"]), tuple(float(m) for m in v["medians"]), bool(v["higher_is_better"])
-            )
-            for k, v in data["metrics"].items()
-        }
+        metrics = {str(k): _metric(v) for k, v in data["metrics"].items()}
         key = {str(k): str(v) for k, v in data["key"].items()}
         tests = {str(k): str(v) for k, v in data["tests"].items()}
         if odd := sorted(set(tests.values()) - set(_WORST)):
@@ -219,6 +270,13 @@ def _read(path: Path) -> Baseline:
         raise BaselineError(f"{path}: line {error.lineno}: {error.msg}; restore the file from git") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BaselineError(f"{path}: {error!r}: not a baseline file; restore it from git") from None
+
+
+def _metric(data: Mapping[str, Any]) -> BaselineMetric:
+    test, metric, statistic = (str(part) for part in data["row"])
+    noise = None if data.get("noise") is None else float(data["noise"])
+    values = tuple(float(m) for m in data["medians"])
+    return BaselineMetric(str(data["unit"]), values, (test, metric, statistic), noise)
 
 
 def listing(folder: Path) -> list[str]:

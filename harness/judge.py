@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import statistics
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any, Literal
 
 from harness.crossing import crossing_reasons, judge_crossings
-from harness.judge_words import render_headline, render_notes
+from harness.judge_metrics import judge_metrics
+from harness.judge_words import metric_reasons, render_headline, render_notes
 from harness.matching import expired, holds_until, matching
-from harness.records import Header, KnownIssue, Metric, Record, Run, suite_of
+from harness.policy import Rule
+from harness.records import Header, KnownIssue, Record, Run, suite_of
 from harness.triage import Finding, is_infrastructure
 from harness.verdicts import (
     RED,
     AcceptedTraces,
     Baseline,
     Judgement,
-    MetricVerdict,
     SuiteVerdict,
     TestVerdict,
     rank_of,
@@ -34,21 +33,25 @@ def judge(
     incomparable: Mapping[str, tuple[str, str]] | None = None,
     others: Sequence[AcceptedTraces] = (),
     triaged: Mapping[str, Sequence[Finding]] | None = None,
+    rules: Sequence[Rule] = (),
 ) -> Judgement:
     """The verdict on a run, as of `today`. `incomparable`: baselines exist, but differ under these names.
-    `others`: traces accepted on other runners. `triaged`: by test, the causes that its text and logs show."""
+    `others`: traces accepted on other runners. `triaged`: by test, the causes that its text and logs show.
+    `rules`: how metrics are judged; without any they are only shown."""
     tests = _judge_tests(run, baseline, today, triaged or {})
     suites = tuple(_judge_suite(s, tests, run) for s in sorted({t.suite for t in tests}))
-    metrics = tuple(_judge_metrics(run, baseline))
+    metrics = judge_metrics(run, baseline, rules)
     crossings = judge_crossings(run, others)
     reasons = _reasons(run, tests, suites, incomparable)
     reasons += crossing_reasons(crossings)
+    reasons += metric_reasons(metrics)
     red = any(t.verdict in RED for t in tests) or any(c.verdict == "differ" for c in crossings)
+    red = red or any(m.red for m in metrics)
     status: Literal["green", "red", "no_verdict"] = "red" if red else "no_verdict" if reasons else "green"
     notes = render_notes(run, baseline, incomparable, metrics)
     return Judgement(
         status,
-        render_headline(status, run, tests, reasons),
+        render_headline(status, run, tests, reasons, metrics),
         tuple(reasons),
         tests,
         suites,
@@ -73,7 +76,8 @@ def _judge_tests(
         # Of several records that ended alike, one that is fine must not hide one that is not.
         causes = tuple(triaged.get(t, ()))
         found = [_judge_test(t, run, r, base.get(t), today, causes) for r in groups.get(t, [None])]
-        verdicts.append(max(found, key=lambda v: (not v.green, -rank_of(v), repr(v.record))))
+        worst = max(found, key=lambda v: (not v.green, -rank_of(v), repr(v.record)))
+        verdicts.append(_with_lost_repeats(worst, groups.get(t, ()), run.header.repeats))
     if run.header.planned is not None and not run.header.selection.partial:
         verdicts += [
             TestVerdict(t, suite_of(t), "missing", "the baseline has it, this run did not plan it")
@@ -131,6 +135,15 @@ def _judge_test(
     return say("known", issue.reason, issue)
 
 
+def _with_lost_repeats(verdict: TestVerdict, records: Sequence[Record | None], repeats: int) -> TestVerdict:
+    """The verdict, or `lost` when a test that is otherwise fine left no record in one of its processes."""
+    there = {r.repeat for r in records if r is not None and r.repeat is not None}
+    if not there or not verdict.green or len(there) >= repeats:
+        return verdict
+    why = f"{repeats - len(there)} of {repeats} processes left no record of it"
+    return dataclasses.replace(verdict, verdict="lost", why=why)
+
+
 _UNANSWERED = frozenset({"exception", "masked_error", "crash", "hang", "stall", "assertion", "checkpoint"})
 """Kinds in which something broke; a wrong answer is the target's, whatever else its log shows."""
 
@@ -174,37 +187,6 @@ def _judge_suite(suite: str, tests: Sequence[TestVerdict], run: Run) -> SuiteVer
     planned = sum(t.verdict != "missing" for t in mine)
     duration_s = sum(t.record.duration_s for t in mine if t.record is not None)
     return SuiteVerdict(suite, planned, counts, duration_s, inconclusive)
-
-
-def median(metric: Metric) -> float | None:
-    """Median of the samples; None when there is none or one is not finite."""
-    if not metric.samples or not all(math.isfinite(s) for s in metric.samples):
-        return None
-    middle = float(statistics.median(metric.samples))
-    return middle if math.isfinite(middle) else None
-
-
-def _judge_metrics(run: Run, baseline: Baseline | None) -> list[MetricVerdict]:
-    found = []
-    for record in run.by_test().values():
-        for metric in record.metrics:
-            base = None if baseline is None else baseline.metrics.get(f"{record.test}::{metric.name}")
-            old = None
-            if base is not None and base.unit == metric.unit and base.medians:
-                old = float(statistics.median(base.medians))
-            new = median(metric)
-            ratio = new / old if new is not None and old else None
-            if ratio is not None and not math.isfinite(ratio):
-                ratio = None
-            verdict = MetricVerdict(
-                record.test, metric.name, metric.unit, len(metric.samples), new, old, ratio
-            )
-            bad = sum(not math.isfinite(s) for s in metric.samples)
-            if bad:
-                why = f"{bad} of {len(metric.samples)} samples not finite: no median"
-                verdict = dataclasses.replace(verdict, why=why)
-            found.append(verdict)
-    return sorted(found, key=lambda m: (m.test, m.metric))
 
 
 def _reasons(

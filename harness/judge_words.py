@@ -9,7 +9,13 @@ from harness.records import Header, Run
 from harness.verdicts import ORDER, VERDICTS, Baseline, MetricVerdict, TestVerdict
 
 
-def render_headline(status: str, run: Run, tests: Sequence[TestVerdict], reasons: Sequence[str]) -> str:
+def render_headline(
+    status: str,
+    run: Run,
+    tests: Sequence[TestVerdict],
+    reasons: Sequence[str],
+    metrics: Sequence[MetricVerdict] = (),
+) -> str:
     header = run.header
     count = {v: sum(t.verdict == v for t in tests) for v in VERDICTS}
     passed = sum(t.record is not None and t.record.outcome == "passed" for t in tests)
@@ -21,6 +27,10 @@ def render_headline(status: str, run: Run, tests: Sequence[TestVerdict], reasons
         ("lacking", "not run: this machine lacks what they need"),
     )
     parts += [f"{count[v]} {w}" for v, w in settled if count[v]]
+    if worse := [m for m in metrics if m.red]:
+        first = max(worse, key=lambda m: abs(m.change or 0))
+        name = f"{first.test.rpartition('::')[2]} {first.metric}"
+        parts.append(f"{_counted(len(worse), 'metric')} regressed ({name} by {first.change or 0:+.1%})")
     if count["fixed"]:
         parts.append(f"{count['fixed']} fixed since the baseline")
     why = ", ".join(parts)
@@ -62,9 +72,40 @@ def render_notes(
     if baseline is not None:
         notes += _differences(header, baseline)
     notes += _lacks(run)
-    if metrics:
-        notes.append("metrics are stored and shown; none is judged until run-to-run noise is measured")
+    notes += _metric_notes(metrics)
+    return notes
+
+
+def metric_reasons(metrics: Sequence[MetricVerdict]) -> list[str]:
+    """Why the metrics keep a run that is not red from being green."""
+    found = []
+    for verdict in ("missing", "incomparable", "inconclusive"):
+        rows = [m for m in metrics if m.unsettled and m.verdict == verdict]
+        if rows:
+            found.append(f"{_counted(len(rows), 'metric')} {verdict} ({rows[0].why})")
+    return found
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _metric_notes(metrics: Sequence[MetricVerdict]) -> list[str]:
+    notes = []
+    new = [m for m in metrics if m.verdict == "new"]
+    if new:
+        notes.append(
+            f"{_counted(len(new), 'metric')} without a baseline: measured and not judged; accept one of several runs"
+        )
+    better = [m for m in metrics if m.verdict == "improved"]
+    if better:
+        first = max(better, key=lambda m: abs(m.change or 0))
+        notes.append(
+            f"{_counted(len(better), 'metric')} improved beyond the baseline ({first.test}: {first.metric} by "
+            f"{first.change or 0:+.1%}): if that is meant, accept a new baseline"
+        )
     notes += [f"{m.test}: {m.metric}: {m.why}" for m in metrics if "not finite" in m.why]
+    notes += [f"{m.test}: {m.metric}: {m.why.partition('; ')[2]}" for m in metrics if "still trend" in m.why]
     return notes
 
 
@@ -92,6 +133,7 @@ def provenance_of(header: Header) -> dict[str, Any]:
         "harness_commit": header.harness_commit,
         "host": header.machine.get("host"),
         "processor": header.machine.get("processor"),
+        "cpu_usable": header.machine.get("cpu_usable"),
         "software": dict(header.software),
     }
 

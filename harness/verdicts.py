@@ -49,11 +49,15 @@ ORDER = (
 
 @dataclass(frozen=True)
 class BaselineMetric:
-    """Run medians of one metric, in the unit given."""
+    """One row of a baseline: a value for each process, in the unit given. `row`: test, metric, statistic.
+
+    `noise`: relative standard deviation of a process within its run, robust; None when there are too few.
+    """
 
     unit: str
     medians: tuple[float, ...]
-    higher_is_better: bool = True
+    row: tuple[str, str, str]
+    noise: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class Baseline:
     provenance: tuple[Mapping[str, Any], ...]
     reason: str
     traces: Mapping[str, Trace] = field(default_factory=dict)
+    measured: tuple[Mapping[str, Any], ...] = ()
+    """Provenance of the runs that `metrics` come from."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +115,26 @@ class TestVerdict:
         return self.verdict in GREEN
 
 
+METRIC_VERDICTS: Mapping[str, str] = {
+    "regressed": "worse than the baseline by more than the minimum",
+    "missing": "the baseline or the plan has it, and the run gave no value",
+    "incomparable": "unit or machine differ from the baseline's",
+    "inconclusive": "neither a change beyond the minimum nor its absence is shown",
+    "improved": "better than the baseline by more than the minimum: accept a new baseline",
+    "equivalent": "shown to lie within the minimum of the baseline",
+    "new": "the baseline does not know it",
+    "shown": "stored and shown, not judged",
+}
+"""Every verdict of a metric, worst first."""
+
+
 @dataclass(frozen=True)
 class MetricVerdict:
-    """One metric beside its baseline: medians in `unit`, ratio head / base; unknown is None.
+    """One row: a metric of a test by one statistic, over `processes` fresh processes, beside its baseline.
 
-    Always `inconclusive`: a ratio of two runs without their noise says nothing. `why` says so, or that a
-    sample is not finite.
+    Medians are over processes, in `unit`; `ratio` is head / base; `change`, `low`, `high` (95 % interval),
+    `detectable`, `noise` and `minimum` are relative. `p` is corrected over the gate, `q` over the table. Unknown is
+    None.
     """
 
     test: str
@@ -122,10 +142,32 @@ class MetricVerdict:
     unit: str
     samples: int
     median: float | None
-    baseline_median: float | None
-    ratio: float | None
-    verdict: str = "inconclusive"
-    why: str = "stored; judged once the statistics exist"
+    baseline_median: float | None = None
+    ratio: float | None = None
+    verdict: str = "shown"
+    why: str = "stored and shown, not judged"
+    statistic: str = "median"
+    processes: int = 0
+    baseline_processes: int = 0
+    gate: bool = False
+    change: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    q: float | None = None
+    detectable: float | None = None
+    noise: float | None = None
+    minimum: float | None = None
+    work: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def red(self) -> bool:
+        return self.gate and self.verdict == "regressed"
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether it keeps a run from being green: no answer where one is asked for."""
+        return self.verdict in ("missing", "incomparable") or (self.gate and self.verdict == "inconclusive")
 
 
 @dataclass(frozen=True)

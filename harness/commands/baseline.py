@@ -25,10 +25,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _accept(options: argparse.Namespace) -> int:
-    from harness import baselines
+    from harness import baselines, policy
 
     runs = [judged(folder, options.baselines) for folder in options.folders]
-    for path in baselines.accept(options.baselines, runs, options.reason):
+    for path in baselines.accept(options.baselines, runs, options.reason, policy.load()):
         print(path)
     return 0
 

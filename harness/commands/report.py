@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement]:
     from datetime import datetime
 
-    from harness import baselines, rundir
+    from harness import baselines, policy, rundir
     from harness.judge import judge
 
     run = rundir.load(folder)
@@ -41,7 +41,13 @@ def judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement]:
     today = datetime.fromisoformat(run.header.started).date()
     others = baselines.find_others(baselines_folder, run.header)
     found = judge(
-        run, baseline, today=today, incomparable=incomparable, others=others, triaged=_triaged(folder, run)
+        run,
+        baseline,
+        today=today,
+        incomparable=incomparable,
+        others=others,
+        triaged=_triaged(folder, run),
+        rules=policy.load(),
     )
     return run, found
 
