@@ -56,7 +56,9 @@ def find(folder: Path, header: Header) -> tuple[Baseline | None, Mapping[str, tu
             metrics.update(baseline.metrics)
         runs = {str(p.get("run_id")): p for baseline in comparable.values() for p in baseline.provenance}
         reasons = dict.fromkeys(baseline.reason for baseline in comparable.values())
-        measured = tuple(p for baseline in comparable.values() if baseline.metrics for p in baseline.provenance)
+        measured = tuple(
+            p for baseline in comparable.values() if baseline.metrics for p in baseline.provenance
+        )
         text = "; ".join(reasons)
         return Baseline(here, tests, metrics, tuple(runs.values()), text, measured=measured), nearest
     return None, nearest
@@ -151,7 +153,9 @@ def _refuse(run: Run, judgement: Judgement) -> None:
         raise BaselineError(f"{name}: the target's checkout is dirty; commit or undo there and run again")
     unmeasured = [m for m in judgement.metrics if m.verdict == "missing" and m.processes]
     if unmeasured:
-        raise BaselineError(f"{name}: {unmeasured[0].test}: {unmeasured[0].metric}: {unmeasured[0].why}; run again")
+        raise BaselineError(
+            f"{name}: {unmeasured[0].test}: {unmeasured[0].metric}: {unmeasured[0].why}; run again"
+        )
     bad = [t for t in judgement.needs_person if t.verdict != "missing"]
     if bad:
         raise BaselineError(
@@ -200,7 +204,9 @@ def _metrics(runs: Sequence[Run], suite: str, rules: Sequence[Rule]) -> dict[str
             if taken.test not in repeated or rule_of(rules, taken.metric) is None or not taken.values:
                 continue
             if len(set(taken.units)) > 1:
-                raise BaselineError(f"{run.header.run_id}: {key}: units differ between its processes; run again")
+                raise BaselineError(
+                    f"{run.header.run_id}: {key}: units differ between its processes; run again"
+                )
             new = {"unit": taken.units[0], "row": [taken.test, taken.metric, taken.statistic], "medians": []}
             entry = rows.setdefault(key, new)
             if entry["unit"] != taken.units[0]:

@@ -80,7 +80,9 @@ def judge_metrics(run: Run, baseline: Baseline | None, rules: Sequence[Rule]) ->
         elif row.bad and not row.values:
             found.append(_shown(row, "missing", row.bad[0], rule))
         elif len(set(row.units)) > 1:
-            found.append(_shown(row, "incomparable", f"units differ: {' and '.join(sorted(set(row.units)))}", rule))
+            found.append(
+                _shown(row, "incomparable", f"units differ: {' and '.join(sorted(set(row.units)))}", rule)
+            )
         elif base is None:
             found.append(_shown(row, "new", "the baseline does not know it", rule))
         elif base.unit != row.units[0]:

@@ -245,7 +245,11 @@ def _run_repeats(session: pytest.Session, state: State, before: int) -> int:
     say = repeats.Teller(session.config.pluginmanager.get_plugin("terminalreporter"))
     option = session.config.option
     statuses = repeats.run(state, repeats.options_of(option), option.repeat, say)
-    return max([1 if s else 0 for s in statuses], default=0) if before == 5 else max(before, *map(bool, statuses))
+    return (
+        max([1 if s else 0 for s in statuses], default=0)
+        if before == 5
+        else max(before, *map(bool, statuses))
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -58,7 +58,17 @@ def run(state: State, options: Sequence[str], count: int, say: Callable[[str], N
 
 
 def _run_one(state: State, options: Sequence[str], number: int) -> int:
-    command = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-p", "no:cacheprovider", "-v", "--tb=short"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "harness.plugin",
+        "-p",
+        "no:cacheprovider",
+        "-v",
+        "--tb=short",
+    ]
     command += ["--run-dir", str(state.folder), "--join", str(number), *options, *state.repeated]
     environment = {
         k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")

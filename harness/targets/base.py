@@ -73,6 +73,27 @@ class Target(Protocol):
         """Writes the data set's statistics with the target's own code."""
         ...
 
+    def policy(self, device: str) -> Policy:
+        """The target's model, built by its own code for inference, on a device as torch names it."""
+        ...
+
+
+class Policy(Protocol):
+    """A target's model that is ready to infer in this process.
+
+    `batch` chunks of `horizon` actions with `dimensions` numbers each come out of one inference.
+    """
+
+    batch: int
+    horizon: int
+    dimensions: int
+
+    def predict(self, image: Any, instruction: str) -> Any:
+        """One inference through the target's own code, from one uint8 picture of shape (height, width, 3), RGB, and an
+        instruction in English: the actions on the host, a float array of shape (batch, horizon, dimensions), without
+        unit."""
+        ...
+
 
 def locate(
     name: str | None,

@@ -117,6 +117,9 @@ class ReferenceTarget:
     def image_of(self, item: Mapping[str, Any]) -> Any:
         return item["image"]
 
+    def policy(self, device: str) -> Any:
+        return importlib.import_module("harness.targets.reference_inference_model").ReferencePolicy(device)
+
     def write_statistics(self, root: str) -> None:
         """Mean and deviation of the wrist's position over all frames."""
         data = ReferenceDataset(root, self)

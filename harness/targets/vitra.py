@@ -60,7 +60,8 @@ def supplies() -> tuple[str, ...]:
             "S3 as many devices in a node as ranks (training)",
             "S4 accelerate told that ranks are CPU processes (training)",
             "S5 full state dicts left on the device (training)",
-            "S6 autocast on the CPU (training)",
+            "S6 autocast on the CPU (training, inference)",
+            "S8 inputs left on the CPU (inference)",
         ]
     needed.append("S7 metrics end without their 210 s of sleep (training)")
     needed.append("D1 pass-through processor (data path only)")
@@ -186,6 +187,9 @@ class VitraTarget:
 
     def image_of(self, item: Mapping[str, Any]) -> Any:
         return item["pixel_values"][0].numpy().astype("uint8")
+
+    def policy(self, device: str) -> Any:
+        return importlib.import_module("harness.targets.vitra_inference_model").VitraPolicy(self.path, device)
 
     def write_statistics(self, root: str) -> None:
         _ = self._human

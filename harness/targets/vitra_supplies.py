@@ -1,15 +1,17 @@
-"""What VITRA's training lacks on this machine, supplied from outside at run time.
+"""What VITRA's training and inference lack on this machine, supplied from outside at run time.
 
 Numbered as in the project's notes on VITRA; those for a machine without accelerator stay away where there is one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -66,3 +68,31 @@ def set_node(ranks: int | None) -> None:
     if not torch.accelerator.is_available():
         count = ranks or int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         torch.cpu.device_count = lambda: count
+
+
+@contextlib.contextmanager
+def stay_on_cpu() -> Iterator[None]:
+    """S8: while it holds, a tensor that VITRA sends to its accelerator stays on a machine without one.
+
+    In force for one inference alone: it costs every `Tensor.to` a call more.
+    """
+    import torch
+
+    if torch.accelerator.is_available():
+        yield
+        return
+    before = torch.Tensor.to
+
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tuple(map(_here, args)), {k: _here(v) for k, v in kwargs.items()}
+        return before(self, *args, **kwargs)
+
+    torch.Tensor.to = to
+    try:
+        yield
+    finally:
+        torch.Tensor.to = before
+
+
+def _here(value: Any) -> Any:
+    return "cpu" if isinstance(value, str) and value == "cuda" else value  # vendor-ok: VITRA's own word, S8

@@ -1,0 +1,1 @@
+"""Results of other tools as run folders, and runs in the forms of other tools."""
