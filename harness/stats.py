@@ -251,9 +251,16 @@ def _findings(series: Sequence[Series], m: _Measured, alpha: float) -> list[Find
             Finding(
                 verdict,
                 why,
-                *(float(v[n]) for v in (change, low, high, worse, better)),
-                float(holm_worse[n]) if s.gate else None,
-                *(float(v[n]) for v in (q_worse, detectable, m.noise, m.degrees)),
+                change=float(change[n]),
+                low=float(low[n]),
+                high=float(high[n]),
+                p_worse=float(worse[n]),
+                p_better=float(better[n]),
+                p_gate=float(holm_worse[n]) if s.gate else None,
+                q=float(q_worse[n]),
+                detectable=float(detectable[n]),
+                noise=float(m.noise[n]),
+                degrees=float(m.degrees[n]),
             )
         )
     return found
