@@ -16,10 +16,15 @@ from builders import CONTROL, TODAY, case, make_issue, make_record, make_run
 from harness import baselines
 from harness.errors import BaselineError
 from harness.judge import judge
+from harness.policy import Rule
 from harness.records import Metric, Run, Selection
 from harness.verdicts import Judgement
 
 A, B = case("a"), case("b")
+RULES = (
+    Rule("rate", lower_is_better=False, minimum=0.02, gate=True, statistics=("median",)),
+    Rule("m", lower_is_better=True, minimum=0.02, gate=True, statistics=("median",)),
+)
 REASON = "first good run of the decoder suite"
 
 
@@ -31,7 +36,7 @@ def judged(run: Run, folder: Path) -> tuple[Run, Judgement]:
 
 def accept(folder: Path, *runs: Run, reason: str = REASON) -> list[Path]:
     """Accepts these runs."""
-    return baselines.accept(folder, [judged(r, folder) for r in runs], reason)
+    return baselines.accept(folder, [judged(r, folder) for r in runs], reason, RULES)
 
 
 def good(*tests: str, **header: Any) -> Run:
@@ -41,8 +46,8 @@ def good(*tests: str, **header: Any) -> Run:
 
 def test_accept_then_find(tmp_path: Path) -> None:
     """An accepted run is found by a comparable header, with its reason and where it came from."""
-    metric = Metric("rate", "frames/s", (1.0, 3.0, 30.0), False)
-    run = make_run([make_record(A, metrics=(metric,)), make_record(B)])
+    metric = Metric("rate", "frames/s", (1.0, 3.0, 30.0))
+    run = make_run([make_record(A, metrics=(metric,), repeat=1), make_record(B)])
     (path,) = accept(tmp_path, run)
     assert path == tmp_path / "cpu-x86_64-1" / "vitra.decoder.json"
     found, incomparable = baselines.find(tmp_path, run.header)
@@ -51,7 +56,7 @@ def test_accept_then_find(tmp_path: Path) -> None:
     assert found.key == run.header.comparability
     assert found.tests == {A: "passed", B: "passed", CONTROL: "passed"}
     rate = found.metrics[f"{A}::rate"]
-    assert (rate.unit, rate.medians, rate.higher_is_better) == ("frames/s", (3.0,), False)
+    assert (rate.unit, rate.medians, rate.row) == ("frames/s", (3.0,), (A, "rate", "median"))
     assert found.reason == REASON
     (source,) = found.provenance
     assert source["run_id"] == run.header.run_id
@@ -123,7 +128,7 @@ def test_file_is_reviewable(tmp_path: Path) -> None:
 def test_order_of_naming_does_not_matter(tmp_path: Path) -> None:
     """Several runs are accepted together in the order they started."""
     runs = [
-        make_run([make_record(A, metrics=(Metric("rate", "1/s", (x,)),))], run_id=f"run-{x}", started=f"2027-01-1{x:.0f}")
+        make_run([make_record(A, metrics=(Metric("rate", "1/s", (x,)),), repeat=1)], run_id=f"run-{x}", started=f"2027-01-1{x:.0f}")
         for x in (1.0, 2.0)
     ]  # fmt: skip
     (one,) = accept(tmp_path / "one", *runs)
@@ -304,7 +309,7 @@ def test_accepted_run_judges_itself_the_same(plan: dict[str, tuple[str, tuple[fl
     for test, (how, samples) in plan.items():
         outcome = {"known": "failed"}.get(how, how)
         more: dict[str, Any] = {"reason": "no device", "last_day": "2027-03-31"} if how == "skipped" else {}
-        records.append(make_record(test, outcome, metrics=(Metric("m", "s", samples),), **more))
+        records.append(make_record(test, outcome, metrics=(Metric("m", "s", samples),), repeat=1, **more))
     issues = (make_issue(tests=known),) if known else ()
     run = make_run(records, known_issues=issues)
     with tempfile.TemporaryDirectory() as work:
@@ -320,7 +325,9 @@ def test_accepted_run_judges_itself_the_same(plan: dict[str, tuple[str, tuple[fl
     assert found is not None
     assert incomparable is None
     assert found.tests == {r.test: r.outcome for r in run.records}
-    assert set(found.metrics) == {f"{t}::m" for t, (_, samples) in plan.items() if samples}
+    assert set(found.metrics) == {
+        f"{t}::m" for t, (how, samples) in plan.items() if samples and how == "passed"
+    }
     assert after.status == "green"
     assert {t.test: t.verdict for t in after.tests if t.test in passing} == dict.fromkeys(passing, "same")
     assert {t.verdict for t in after.tests} <= {"same", "known", "skipped"}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from builders import CONTROL, TODAY, case, make_issue, make_record, make_run
 from harness.judge import judge
+from harness.policy import Rule
 from harness.records import Metric, Record, Run, Selection
 from harness.verdicts import GREEN, RED, VERDICTS, Baseline, BaselineMetric, Judgement, TestVerdict
 
@@ -344,29 +345,36 @@ def test_what_may_differ_is_a_note() -> None:
     assert "processor" not in text
 
 
+RULES = (Rule("rate", lower_is_better=False, minimum=0.02, gate=True, statistics=("median",)),)
+
+
+def _base(unit: str, values: tuple[float, ...]) -> BaselineMetric:
+    return BaselineMetric(unit, values, (A, "rate", "median"))
+
+
 def _metric(samples: tuple[float, ...], base: BaselineMetric | None) -> tuple[Any, Judgement]:
-    run = make_run([make_record(A, metrics=(Metric("rate", "frames/s", samples),))])
+    run = make_run([make_record(A, metrics=(Metric("rate", "frames/s", samples),), repeat=1)])
     metrics = {} if base is None else {f"{A}::rate": base}
-    judgement = judge(run, make_baseline({A: "passed"}, metrics=metrics), today=TODAY)
+    judgement = judge(run, make_baseline({A: "passed"}, metrics=metrics), today=TODAY, rules=RULES)
     return judgement.metrics[0], judgement
 
 
 def test_metric_ratio() -> None:
-    """A metric shows its median, the baseline's and their ratio, and stays inconclusive and green."""
-    found, judgement = _metric((1.0, 30.0, 3.0), BaselineMetric("frames/s", (5.0, 6.0, 7.0)))
+    """Of one process a metric shows its median, the baseline's and their ratio; it has no verdict, nor has the run."""
+    found, judgement = _metric((1.0, 30.0, 3.0), _base("frames/s", (5.0, 6.0, 7.0)))
     assert (found.median, found.baseline_median, found.ratio) == (3.0, 6.0, 0.5)
-    assert (found.verdict, judgement.status) == ("inconclusive", "green")
+    assert (found.verdict, judgement.status) == ("inconclusive", "no_verdict")
 
 
 @pytest.mark.parametrize(
     ("samples", "base"),
     [
-        ((), BaselineMetric("frames/s", (5.0,))),
-        ((1.0,), BaselineMetric("frames/s", (0.0,))),
-        ((1.0,), BaselineMetric("frames/s", ())),
-        ((1.0,), BaselineMetric("s", (5.0,))),
-        ((1e308,), BaselineMetric("frames/s", (5e-324,))),
-        ((1.0,), BaselineMetric("frames/s", (float("nan"),))),
+        ((), _base("frames/s", (5.0,))),
+        ((1.0,), _base("frames/s", (0.0,))),
+        ((1.0,), _base("frames/s", ())),
+        ((1.0,), _base("s", (5.0,))),
+        ((1e308,), _base("frames/s", (5e-324,))),
+        ((1.0,), _base("frames/s", (float("nan"),))),
         ((1.0,), None),
     ],
 )
@@ -378,7 +386,7 @@ def test_metric_without_ratio(samples: tuple[float, ...], base: BaselineMetric |
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_samples_that_are_not_finite_are_told(bad: float) -> None:
     """A sample that is no finite number leaves the median unknown, and the notes say so."""
-    found, judgement = _metric((1.0, bad), BaselineMetric("frames/s", (5.0,)))
+    found, judgement = _metric((1.0, bad), _base("frames/s", (5.0,)))
     assert (found.median, found.ratio) == (None, None)
     assert any("1 of 2 samples not finite" in n for n in judgement.notes)
 

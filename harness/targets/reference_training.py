@@ -67,7 +67,9 @@ class ReferenceTrainer(Checkpoints):
         session.facts["data"] = self.target.open_dataset(plan.data)
         session.facts["folder"] = plan.folder
         if plan.resume is not None:
-            session.first_step = self.load(plan, session, Path(plan.resume)) + 1
+            loading = training.Timed()
+            session.first_step = loading(self.load)(plan, session, Path(plan.resume)) + 1
+            session.facts["load_s"] = loading.seconds
         return session
 
     def build(self, plan: Plan) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -93,7 +95,7 @@ class Trainer(Protocol):
 
     def restore(self, plan: Plan) -> Session:
         """The session as it stands after `plan.resume` was loaded through the target's own functions; no step
-        is made."""
+        is made. `facts["load_s"]`: wall seconds that these functions took, building the model apart."""
         ...
 
     def main(self, plan: Plan) -> None:
@@ -118,6 +120,36 @@ def device() -> str:
     """The device of this rank, as torch names it; `HARNESS_DEVICE` holds the runner's device type."""
     kind = os.environ.get("HARNESS_DEVICE", "cpu")
     return kind if kind == "cpu" else f"{kind}:{os.environ.get('LOCAL_RANK', '0')}"
+
+
+def synchronize() -> None:
+    """Returns when this rank's device has done all that it was given."""
+    if device() != "cpu":
+        import torch
+
+        torch.accelerator.synchronize()
+
+
+class Timed:
+    """Adds up the wall seconds of calls to functions, each to the end of its device work."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, timed."""
+
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            synchronize()
+            begin = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                synchronize()
+                self.seconds += time.perf_counter() - begin
+
+        return timed
 
 
 def plain(name: str) -> str:

@@ -156,6 +156,7 @@ def _experiment(trainer: VitraTrainer, plan: Plan, ready: Callable[[Session], No
     module = script(trainer.path)
     set_node(plan.ranks_per_node)
     seen: list[int] = []
+    loading = training.Timed()
     build, materialize, strategy = (
         module.build_vla,
         module.get_vla_dataset_and_collator,
@@ -174,6 +175,7 @@ def _experiment(trainer: VitraTrainer, plan: Plan, ready: Callable[[Session], No
 
     def trained(self: Any, dataloader: Any, metrics: Any, *args: Any, **kwargs: Any) -> None:
         session = _session(self, metrics, plan, seen)
+        session.facts["load_s"] = loading.seconds
         ready(session)
         if not plan.save_every:
             self.save_checkpoint = lambda *_args, **_kwargs: None
@@ -185,6 +187,8 @@ def _experiment(trainer: VitraTrainer, plan: Plan, ready: Callable[[Session], No
         swap = functools.partial(_swapped, stack)
         swap(module, "build_vla", built)
         swap(module, "get_vla_dataset_and_collator", materialized)
+        swap(module, "load_vla_checkpoint", loading(module.load_vla_checkpoint))
+        swap(strategy, "load_optimizer_and_scheduler", loading(strategy.load_optimizer_and_scheduler))
         swap(module, "dist", _Keep())
         swap(strategy, "run_training", trained)
         if "trackers" in plan.options:
