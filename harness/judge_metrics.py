@@ -145,7 +145,9 @@ def _shown(row: Taken, verdict: str, why: str, rule: Rule | None = None) -> Metr
 
 
 def _judged(row: Taken, rule: Rule, base: tuple[float, ...], f: Finding) -> MetricVerdict:
-    head, old = float(statistics.median(row.values)), float(statistics.median(base))
+    head = float(statistics.median(row.values))
+    old = float(statistics.median(base)) if base else None
+    ratio = head / old if old else None
     return MetricVerdict(
         row.test,
         row.metric,
@@ -153,7 +155,7 @@ def _judged(row: Taken, rule: Rule, base: tuple[float, ...], f: Finding) -> Metr
         row.samples,
         head,
         old,
-        head / old if old else None,
+        ratio if ratio is not None and math.isfinite(ratio) else None,
         f.verdict,
         _with_trend(row, f.why),
         row.statistic,

@@ -128,7 +128,8 @@ def test_file_is_reviewable(tmp_path: Path) -> None:
 def test_order_of_naming_does_not_matter(tmp_path: Path) -> None:
     """Several runs are accepted together in the order they started."""
     runs = [
-        make_run([make_record(A, metrics=(Metric("rate", "1/s", (x,)),), repeat=1)], run_id=f"run-{x}", started=f"2027-01-1{x:.0f}")
+        make_run([make_record(A, metrics=(Metric("rate", "1/s", (x,)),), repeat=1)],
+                 run_id=f"run-{x}", started=f"2027-01-1{x:.0f}")
         for x in (1.0, 2.0)
     ]  # fmt: skip
     (one,) = accept(tmp_path / "one", *runs)
