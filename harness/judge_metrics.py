@@ -6,12 +6,14 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from harness.policy import Rule, key_of, rule_of, summary
 from harness.records import Header, Metric, Record, Run
-from harness.series import judge_trend
-from harness.stats import Finding, Series, compare
 from harness.verdicts import Baseline, MetricVerdict
+
+if TYPE_CHECKING:
+    from harness.stats import Finding
 
 SAME_MACHINE = ("processor", "cpu_usable")
 """What must be equal before two times may be compared, beside what every run needs."""
@@ -60,6 +62,8 @@ def _take(row: Taken, record: Record, metric: Metric, statistic: str) -> None:
         return
     row.values.append(value)
     if record.repeat is not None and statistic == "median" and metric.unit == "s":
+        from harness.series import judge_trend  # numpy: only where there is something to judge
+
         trend = judge_trend(metric.samples[metric.warmup :])
         if trend is not None and trend.trending:
             row.trends.append(trend.change)
@@ -95,11 +99,18 @@ def judge_metrics(run: Run, baseline: Baseline | None, rules: Sequence[Rule]) ->
             found.append(_shown(row, "missing", why, rule))
         else:
             asked.append((row, rule, base.medians))
-    series = [Series(b, tuple(row.values), r.minimum, r.lower_is_better, r.gate) for row, r, b in asked]
-    for (row, rule, base_values), finding in zip(asked, compare(series), strict=True):
-        found.append(_judged(row, rule, base_values, finding))
+    if asked:
+        found += _compared(asked)
     found += _missing(run, baseline, rules, taken)
     return tuple(sorted(found, key=lambda m: (m.test, m.metric, m.statistic)))
+
+
+def _compared(asked: Sequence[tuple[Taken, Rule, tuple[float, ...]]]) -> list[MetricVerdict]:
+    from harness.stats import Series, compare  # numpy and scipy: only where there is something to judge
+
+    series = [Series(b, tuple(row.values), r.minimum, r.lower_is_better, r.gate) for row, r, b in asked]
+    findings = zip(asked, compare(series), strict=True)
+    return [_judged(row, rule, values, finding) for (row, rule, values), finding in findings]
 
 
 def differing_machine(header: Header, baseline: Baseline | None) -> str:
