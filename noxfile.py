@@ -265,7 +265,7 @@ for _name in runners.names():
 @nox.session
 def tests(session: nox.Session) -> None:
     """The harness's own tests. What follows -- goes to pytest."""
-    _install(session, "suites,vitra,dev", runners.get("cpu"))
+    _install(session, "suites,vitra,history,dev", runners.get("cpu"))
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs)
         return
