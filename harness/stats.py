@@ -7,7 +7,7 @@ that a change is a ratio. Method and evidence: docs/verdicts.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +66,6 @@ class Finding:
 class _Measured:
     """By metric: difference of logarithms towards worse, its standard error, degrees, noise."""
 
-    place: Any
     worse: Any
     error: Any
     degrees: Any
@@ -75,14 +74,7 @@ class _Measured:
 
 def compare(series: Sequence[Series], *, alpha: float = 0.05) -> list[Finding]:
     """Head against base, metric by metric, as one family: `alpha` is the chance of any false alarm in the gate."""
-    refused = [_refusal(s) for s in series]
-    usable = [n for n, why in enumerate(refused) if why is None]
-    findings = [Finding("inconclusive", why or "") for why in refused]
-    if usable:
-        measured = _measure([series[n] for n in usable])
-        for n, finding in zip(usable, _findings([series[n] for n in usable], measured, alpha), strict=True):
-            findings[n] = finding
-    return findings
+    return _judge(series, _measure, alpha)
 
 
 def compare_pairs(series: Sequence[Series], *, alpha: float = 0.05) -> list[Finding]:
@@ -90,14 +82,7 @@ def compare_pairs(series: Sequence[Series], *, alpha: float = 0.05) -> list[Find
     for s in series:
         if len(s.base) != len(s.head):
             raise ValueError(f"{len(s.base)} values of the base, {len(s.head)} of the head: no pairs")
-    refused = [_refusal(s) for s in series]
-    usable = [n for n, why in enumerate(refused) if why is None]
-    findings = [Finding("inconclusive", why or "") for why in refused]
-    if usable:
-        chosen = [series[n] for n in usable]
-        for n, f in zip(usable, _findings(chosen, _measure_pairs(chosen), alpha), strict=True):
-            findings[n] = f
-    return findings
+    return _judge(series, _measure_pairs, alpha)
 
 
 def screen(series: Sequence[Series], *, level: float = 0.10) -> list[bool]:
@@ -106,29 +91,37 @@ def screen(series: Sequence[Series], *, level: float = 0.10) -> list[bool]:
     A metric whose values allow no test is always among them.
     """
     # One new value is enough to be suspicious of, never to judge by.
-    refused = [_refusal(s, 1) for s in series]
-    flagged = [why is not None for why in refused]
-    usable = [n for n, why in enumerate(refused) if why is None and len(series[n].base) >= MIN_VALUES]
-    flagged = [f or n not in usable for n, f in enumerate(flagged)]
+    usable = [n for n, s in enumerate(series) if _refusal(s, 1) is None]
+    flagged = [True] * len(series)
     if usable:
-        chosen = [series[n] for n in usable]
-        m = _measure(chosen)
-        margin = np.array([math.log1p(s.minimum) for s in chosen])
-        for way in (m.worse, -m.worse):
-            found = _upper(m.degrees, _ratio(way - margin, m.error)) < level
-            for n, hit in zip(usable, found, strict=True):
-                flagged[n] = flagged[n] or bool(hit)
+        m = _measure([series[n] for n in usable])
+        margin = np.array([math.log1p(series[n].minimum) for n in usable])
+        ps = [_upper(m.degrees, _ratio(way - margin, m.error)) for way in (m.worse, -m.worse)]
+        for n, p in zip(usable, np.minimum(*ps), strict=True):
+            flagged[n] = bool(p < level)
     return flagged
 
 
-def _refusal(s: Series, least: int = MIN_VALUES) -> str | None:
+def _judge(
+    series: Sequence[Series], measure: Callable[[Sequence[Series]], _Measured], alpha: float
+) -> list[Finding]:
+    refused = [_refusal(s) for s in series]
+    findings = [Finding("inconclusive", why or "") for why in refused]
+    usable = [n for n, why in enumerate(refused) if why is None]
+    if usable:
+        chosen = [series[n] for n in usable]
+        for n, finding in zip(usable, _findings(chosen, measure(chosen), alpha), strict=True):
+            findings[n] = finding
+    return findings
+
+
+def _refusal(s: Series, least_head: int = MIN_VALUES) -> str | None:
     """Why there is no test; None when there is one."""
-    for name, values in (("base", s.base), ("head", s.head)):
+    for name, values, least in (("base", s.base, MIN_VALUES), ("head", s.head, least_head)):
         bad = [v for v in values if not math.isfinite(v) or v <= 0]
         if bad:
             return f"{bad[0]!r} in the {name}: only positive, finite values have a ratio"
-    for name, values in (("base", s.base), ("head", s.head)):
-        if len(values) < (least if name == "head" else min(least, MIN_VALUES)):
+        if len(values) < least:
             return f"{len(values)} values of the {name}, at least {least} are needed: repeat it more often"
     return None
 
@@ -148,7 +141,7 @@ def _measure(series: Sequence[Series]) -> _Measured:
         factor[members] = base_factor + head_factor
     worse *= np.array([1.0 if s.lower_is_better else -1.0 for s in series])
     variance, degrees = shrink(spread, nu)
-    return _Measured(np.arange(count), worse, np.sqrt(variance * factor), degrees, np.sqrt(variance))
+    return _Measured(worse, np.sqrt(variance * factor), degrees, np.sqrt(variance))
 
 
 def _measure_pairs(series: Sequence[Series]) -> _Measured:
@@ -158,9 +151,10 @@ def _measure_pairs(series: Sequence[Series]) -> _Measured:
         # In one order, so that the order of the pairs changes no last digit.
         steps = np.sort(np.log(s.head) - np.log(s.base)) * (1.0 if s.lower_is_better else -1.0)
         sd = float(steps.std(ddof=1))
+        sd = 0.0 if sd < 1e-12 else sd  # what rounding leaves of alike steps is no noise
         worse[n], error[n], degrees[n] = float(steps.mean()), sd / math.sqrt(len(steps)), len(steps) - 1
         noise[n] = sd / math.sqrt(2)
-    return _Measured(np.arange(count), worse, error, degrees, noise)
+    return _Measured(worse, error, degrees, noise)
 
 
 def _locate(rows: Any) -> tuple[Any, Any, float]:
@@ -198,7 +192,8 @@ def shrink(spread: Any, nu: Any) -> tuple[Any, Any]:
         usual = math.exp(float(e.mean()) + float(special.digamma(d0 / 2)) - math.log(d0 / 2))
     else:
         d0, usual = ENDLESS, math.exp(float(e.mean()))
-    return (d0 * usual + nu * spread) / (d0 + nu), np.minimum(d0 + nu, ENDLESS)
+    # No variance rests on more than all values give (so does limma, the reference implementation).
+    return (d0 * usual + nu * spread) / (d0 + nu), np.minimum(d0 + nu, nu[noisy].sum())
 
 
 def _trigamma_inverse(value: float) -> float:
@@ -233,10 +228,20 @@ def _findings(series: Sequence[Series], m: _Measured, alpha: float) -> list[Find
     p_worse, p_better = np.where(gate, holm_worse, q_worse), np.where(gate, holm_better, q_better)
     family = max(1, int(gate.sum()))
     reach = _quantile(m.degrees, 1 - alpha / family) + _quantile(m.degrees, POWER)
-    detectable = np.expm1(margin + reach * m.error)
     width = _quantile(m.degrees, 0.975) * m.error
     middle = m.worse * sign
-    change, low, high = np.expm1(middle), np.expm1(middle - width), np.expm1(middle + width)
+    numbers: dict[str, list[Any]] = {
+        "change": _relative(middle),
+        "low": _relative(middle - width),
+        "high": _relative(middle + width),
+        "p_worse": worse.tolist(),
+        "p_better": better.tolist(),
+        "p_gate": [p if s.gate else None for s, p in zip(series, holm_worse.tolist(), strict=True)],
+        "q": q_worse.tolist(),
+        "detectable": _relative(margin + reach * m.error),
+        "noise": m.noise.tolist(),
+        "degrees": m.degrees.tolist(),
+    }
     found = []
     for n, s in enumerate(series):
         if p_worse[n] < alpha:
@@ -247,22 +252,7 @@ def _findings(series: Sequence[Series], m: _Measured, alpha: float) -> list[Find
             verdict, why = "equivalent", f"within {s.minimum:.3g} either way"
         else:
             verdict, why = "inconclusive", f"neither a change beyond {s.minimum:.3g} nor its absence is shown"
-        found.append(
-            Finding(
-                verdict,
-                why,
-                change=float(change[n]),
-                low=float(low[n]),
-                high=float(high[n]),
-                p_worse=float(worse[n]),
-                p_better=float(better[n]),
-                p_gate=float(holm_worse[n]) if s.gate else None,
-                q=float(q_worse[n]),
-                detectable=float(detectable[n]),
-                noise=float(m.noise[n]),
-                degrees=float(m.degrees[n]),
-            )
-        )
+        found.append(Finding(verdict, why, **{name: values[n] for name, values in numbers.items()}))
     return found
 
 
@@ -273,6 +263,12 @@ def _ratio(distance: Any, error: Any) -> Any:
     # A hair's breadth is rounding, no distance.
     certain = np.where(distance > 1e-12, np.inf, -np.inf)
     return np.where(error > 0, t, certain)
+
+
+def _relative(logs: Any) -> list[float | None]:
+    """Changes of these logarithms; None where no number holds it."""
+    with np.errstate(over="ignore"):
+        return [float(c) if math.isfinite(c) else None for c in np.expm1(logs)]
 
 
 def _upper(degrees: Any, t: Any) -> Any:

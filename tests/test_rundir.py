@@ -29,7 +29,15 @@ RECORDS = st.builds(
     last_day=st.none() | st.dates().map(str),
     control=st.booleans(),
     metrics=st.lists(
-        st.builds(Metric, st.text(), st.text(), st.lists(NUMBERS).map(tuple), st.booleans()), max_size=2
+        st.builds(
+            Metric,
+            st.text(),
+            st.text(),
+            st.lists(NUMBERS).map(tuple),
+            st.integers(0, 5),
+            st.dictionaries(st.text(), NUMBERS, max_size=2),
+        ),
+        max_size=2,
     ).map(tuple),
     traces=st.lists(st.builds(Trace, st.text(), st.text(), st.lists(NUMBERS).map(tuple)), max_size=2).map(
         tuple
