@@ -192,9 +192,10 @@ def _suites(session: nox.Session, runner: str) -> None:
     machine, decision = runners.get(runner), runners.look(runner)
     if decision.absent:
         _leave(session, 2, decision.why_not or f"this is no {runner} machine")
+    arguments, store = _without_store(session, list(session.posargs))
     # Behind the stand-in of the emulator ranks run on the CPU.
-    _install(session, "suites,vitra", runners.get("cpu") if decision.stand_in else machine)
-    arguments = list(session.posargs)
+    extras = "suites,vitra" if store is None else "suites,vitra,history"
+    _install(session, extras, runners.get("cpu") if decision.stand_in else machine)
     place = next((i for i, a in enumerate(arguments) if a.partition("=")[0] == "--run-dir"), None)
     if place is None:
         now = datetime.now(timezone.utc)
@@ -206,7 +207,9 @@ def _suites(session: nox.Session, runner: str) -> None:
     workers = str(_workers(session, runners.get("cpu") if decision.stand_in else machine))
     parallel = any(re.match(r"(-n(\d+|auto)?|--numprocesses.*)$", a) for a in arguments)
     command = [f"{session.bin}/python", "-m", "pytest", "-p", "harness.plugin", "--runner", runner]
-    command += ["--tb=no", "-q", "-r", "N", *([] if parallel else ["-n", workers, "--dist", "loadgroup"])]
+    # Timings are taken in processes of their own, where this option does not reach.
+    command += ["--tb=no", "-q", "-r", "N", "--benchmark-disable"]
+    command += [] if parallel else ["-n", workers, "--dist", "loadgroup"]
     there = [f"suites/{s}" for s in machine.suites or () if (ROOT / "suites" / s).is_dir()]
     command += [*([] if named else there or ["suites"]), *arguments]
     session.log(shlex.join(command[1:]))
@@ -218,8 +221,24 @@ def _suites(session: nox.Session, runner: str) -> None:
         _report(session, folder, "--format", form, "--output", f"{folder}/{name}")
     status = _report(session, folder)
     print(f"report: {folder}/report.md", flush=True)
+    if store is not None:
+        add = ["-m", "harness.cli", "history", "add", folder, "--store", store]
+        if subprocess.run([f"{session.bin}/python", *add], check=False).returncode and not status:
+            _leave(session, 2, "the run is judged, and is not in the store; its message is above")
     if status:
         _leave(session, status, {1: "red", 3: "no verdict"}.get(status, "the report could not be made"))
+
+
+def _without_store(session: nox.Session, words: list[str]) -> tuple[list[str], str | None]:
+    """The words without `--store PLACE`, which is not pytest's, and the place."""
+    found = next((i for i, w in enumerate(words) if w.partition("=")[0] == "--store"), None)
+    if found is None:
+        return words, None
+    _, equals, place = words[found].partition("=")
+    place = place if equals else "".join(words[found + 1 : found + 2])
+    if not place or place.startswith("-"):
+        _leave(session, 2, "--store: name a folder, or a URL such as s3://bucket/prefix")
+    return words[:found] + words[found + (1 if equals else 2) :], place
 
 
 def _workers(session: nox.Session, machine: Runner) -> int:

@@ -98,3 +98,29 @@ def test_a_session_ends_with_the_reports_status(
         noxfile._leave(Ending(), status, "why")
     if raises is SystemExit:
         assert caught.value.code == status  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("words", "left", "place"),
+    [
+        (["-k", "decode"], ["-k", "decode"], None),
+        (["--store", "a b", "-k", "decode"], ["-k", "decode"], "a b"),
+        (["-x", "--store=s3://bucket/runs"], ["-x"], "s3://bucket/runs"),
+    ],
+)
+def test_the_store_is_no_option_of_pytest(
+    words: list[str], left: list[str], place: str | None, noxfile: ModuleType
+) -> None:
+    """`--store` in either form is taken out, and all else goes on to pytest."""
+    assert noxfile._without_store(Ending(), words) == (left, place)
+
+
+@pytest.mark.parametrize("words", [["--store"], ["--store="], ["--store", "--repeat"]])
+def test_a_store_without_a_place_is_refused(
+    words: list[str], noxfile: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forgotten place is a mistake, not another option's name."""
+    monkeypatch.setattr(sys, "argv", ["nox", "-s", "cpu"])
+    with pytest.raises(SystemExit) as caught:
+        noxfile._without_store(Ending(), words)
+    assert caught.value.code == 2
