@@ -22,6 +22,7 @@ from harness import ROOT, runners
 from harness.runners import conformance
 from harness.runners.base import Capability, Container, Decision, Device, Peak, Runner
 from harness.runners.cpu import CpuRunner
+from harness.runners.cuda import CudaRunner
 from harness.runners.facts.snapshot import Node, Snapshot, ToolDevice, TorchDevice, TorchFacts
 from test_runners_decide import STORED
 
@@ -306,6 +307,8 @@ FAULTS: list[tuple[str, type[Sound]]] = [
     ("pin", has_method("pin", lambda self, devices: {"MASK": devices[0]})),
     ("pin", has_method("pin", lambda self, devices: {"MASK": ",".join(map(str, sorted(devices)))[:1]})),
     ("pin", has_method("pin", lambda self, devices: {"MASK": f"{time.perf_counter_ns()}"})),
+    ("synchronize", has_method("synchronize", lambda self: True)),
+    ("synchronize", type("Deaf", (CudaRunner,), {"synchronize": lambda self: None})),
     ("command", has_method("command", lambda self, words, *, devices, nodes=1: " ".join(words))),
     ("command", has_method("command", lambda self, words, *, devices, nodes=1: [*words, "--devices", "2"])),
     ("command", has_method("command", lambda self, words, *, devices, nodes=1: ["run", devices, *words])),

@@ -29,6 +29,7 @@ RULES: Mapping[str, contract.Rule] = {
     "emulation": contract.rule_emulation,
     "environment": contract.rule_environment,
     "pin": contract_acts.rule_pin,
+    "synchronize": contract_acts.rule_synchronize,
     "command": contract_acts.rule_command,
     "proven": contract.rule_proven,
     "probe": contract_acts.rule_probe,

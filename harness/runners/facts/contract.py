@@ -72,7 +72,7 @@ def rule_why_not(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[
 
 def rule_usable(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
     """A usable machine has devices, each with a number of its own, and a device type and back end."""
-    for name, decided in _usable(runner, snapshots):
+    for name, decided in usable(runner, snapshots):
         numbers = [d.index for d in decided.devices]
         if not numbers:
             yield f"{name}: usable without a device"
@@ -84,7 +84,7 @@ def rule_usable(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[s
 
 def rule_arch(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
     """An architecture is a name like gfx942 or sm_90, never a product's."""
-    for name, decided in _usable(runner, snapshots):
+    for name, decided in usable(runner, snapshots):
         for device in decided.devices:
             if not re.fullmatch(r"[a-z][a-z0-9_]{1,31}", device.arch):
                 yield f"{name}: arch {device.arch!r}: lower-case letters, digits and _ are needed"
@@ -94,7 +94,7 @@ def rule_arch(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str
 
 def rule_capabilities(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
     """A usable machine answers every capability, yes or no, with a reason of one line."""
-    for name, decided in _usable(runner, snapshots):
+    for name, decided in usable(runner, snapshots):
         missing = [c for c in CAPABILITIES if c not in decided.capabilities]
         unknown = [c for c in decided.capabilities if c not in CAPABILITIES]
         if missing or unknown:
@@ -108,7 +108,7 @@ def rule_capabilities(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iter
 
 def rule_fp8(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
     """8-bit floats say which format: the same bits are worth half in e4m3fnuz."""
-    for name, decided in _usable(runner, snapshots):
+    for name, decided in usable(runner, snapshots):
         answer = decided.capabilities.get("fp8")
         if answer and answer.there and answer.form not in ("e4m3fn", "e4m3fnuz"):
             yield f"{name}: fp8 is there in the form {answer.form!r}"
@@ -116,7 +116,7 @@ def rule_fp8(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]
 
 def rule_peaks(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
     """A peak is above 0 and finite with its source, or unknown (None)."""
-    for name, decided in _usable(runner, snapshots):
+    for name, decided in usable(runner, snapshots):
         for device in decided.devices:
             if device.peak is None:
                 continue
@@ -128,7 +128,7 @@ def rule_peaks(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[st
 
 def rule_emulation(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
     """A measured runner refuses signs of an emulator; an emulated one refuses a machine without them, and has no timing."""
-    for name, decided in _usable(runner, snapshots):
+    for name, decided in usable(runner, snapshots):
         seen = snapshots[name]
         if runner.emulated:
             bare = replace(
@@ -166,7 +166,7 @@ def rule_environment(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Itera
 
 def rule_proven(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
     """At least one of the snapshots is usable, so that the rules about usable machines tested something."""
-    if not any(True for _ in _usable(runner, snapshots)):
+    if not any(True for _ in usable(runner, snapshots)):
         yield "no snapshot is usable: give checks() one of a machine that this runner is for"
 
 
@@ -181,5 +181,6 @@ def _decided(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[tupl
             yield name, decided
 
 
-def _usable(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[tuple[str, Decision]]:
+def usable(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[tuple[str, Decision]]:
+    """What the runner decides about each machine that it can use, by the machine's name."""
     return ((name, decided) for name, decided in _decided(runner, snapshots) if decided.why_not is None)

@@ -9,13 +9,14 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from unittest import mock
 
 from harness.errors import UsageError
 from harness.runners.base import Container, Runner
 from harness.runners.facts import worlds
-from harness.runners.facts.contract import rule_total
+from harness.runners.facts.contract import rule_total, usable
 from harness.runners.facts.snapshot import Snapshot, from_json, to_json
 
 PROBE_LIMIT_S = 300.0
@@ -91,6 +92,20 @@ def rule_pin(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]
             yield f"pin set {', '.join(os.environ)} itself"
     if any(masks.values()) and len({tuple(m.items()) for m in masks.values()}) < len(masks):
         yield f"different devices get one mask: {masks}"
+
+
+def rule_synchronize(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
+    """A runner whose devices work beside the processor waits for them in torch; one without has nothing to wait for."""
+    kinds = {decided.device for _, decided in usable(runner, snapshots)} if not runner.emulated else set()
+    torch = mock.MagicMock()
+    with mock.patch.dict(sys.modules, {"torch": torch}):
+        synchronize: Callable[[], object] = runner.synchronize
+        answer = synchronize()
+    if answer is not None:
+        yield f"synchronize gave {answer!r}"
+    for kind in sorted(kinds - {"cpu"}):
+        if not any("synchronize" in str(call) for call in torch.mock_calls):
+            yield f"synchronize asks torch for nothing: times of {kind} would end before its work does"
 
 
 def rule_command(runner: Runner, snapshots: Mapping[str, Snapshot]) -> Iterator[str]:
