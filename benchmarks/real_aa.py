@@ -1,0 +1,209 @@
+"""How often unchanged code is called changed on this machine: `python benchmarks/real_aa.py take FOLDER`, then `tell`.
+
+`take` makes one baseline run of the throughput suite and many head runs of the very same code, each process fresh, one
+after the other; ended in the middle, it goes on where it stopped. `tell` judges every head against the baseline as
+`harness report` does, counts what was called changed, plants known changes into the measured values to count what is
+found, and writes a document and the raw samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from harness import ROOT, policy, rundir
+from harness.judge_metrics import collect
+from harness.policy import Rule, rule_of
+from harness.records import Header, Run
+from harness.stats import Finding, Series, compare
+
+PLANTED = (1.03, 1.05, 1.10, 1.20)
+
+
+def take(folder: Path, target: str, processes: int, comparisons: int, repeat: int) -> int:
+    """Makes the runs that are not there yet; the exit status is 1 when one has a failure."""
+    runs = {"base": processes, **{f"head-{n:02d}": repeat for n in range(1, comparisons + 1)}}
+    for name, count in runs.items():
+        if (folder / name / "run.json").is_file():
+            if rundir.load(folder / name).header.finished is not None:
+                continue
+            shutil.rmtree(folder / name)  # ended in the middle: made again
+        command = [sys.executable, "-m", "pytest", "-p", "harness.plugin", "-p", "no:cacheprovider", "-q"]
+        command += ["--target", target, "--repeat", str(count), "--run-dir", str(folder / name)]
+        done = subprocess.run([*command, "suites/throughput"], cwd=ROOT, capture_output=True, text=True)
+        print(f"{name}: {count} processes, status {done.returncode}", flush=True)
+        if done.returncode:
+            print(done.stdout[-2000:], flush=True)
+            return 1
+    return 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """A judged row: its rule and, of one run, a value a process."""
+
+    rule: Rule
+    values: tuple[float, ...]
+
+
+def rows_of(run: Run, rules: Sequence[Rule]) -> dict[str, Row]:
+    """The judged rows of a run by key; controls are not compared."""
+    found = {}
+    for key, taken in collect(run, rules).items():
+        rule = rule_of(rules, taken.metric)
+        if rule is not None and taken.values and "test_control" not in key:
+            found[key] = Row(rule, tuple(taken.values))
+    return found
+
+
+def judged(
+    base: Mapping[str, Row], head: Mapping[str, Row], planted: Mapping[str, float] | None = None
+) -> dict[str, Finding]:
+    """A finding for each row; `planted`: factors towards worse that the head's values are changed by first."""
+    series, keys = [], sorted(set(base) & set(head))
+    for key in keys:
+        rule = base[key].rule
+        factor = (planted or {}).get(key, 1.0)
+        factor = factor if rule.lower_is_better else 1 / factor
+        values = tuple(v * factor for v in head[key].values)
+        series.append(Series(base[key].values, values, rule.minimum, rule.lower_is_better, rule.gate))
+    return dict(zip(keys, compare(series), strict=True))
+
+
+def tell(folder: Path, output: Path, store: Path | None) -> int:
+    """Writes the document; with `store`, the raw samples as a history."""
+    rules = policy.load()
+    base_run = rundir.load(folder / "base")
+    heads = [rundir.load(p) for p in sorted(folder.glob("head-*")) if (p / "run.json").is_file()]
+    base = rows_of(base_run, rules)
+    each = [rows_of(run, rules) for run in heads]
+    found = [judged(base, head) for head in each]
+    power = {
+        factor: {
+            key: sum(judged(base, head, {key: factor})[key].verdict == "regressed" for head in each)
+            for key in base
+        }
+        for factor in PLANTED
+    }
+    output.write_text(document(base_run, heads, base, each, found, power), encoding="utf-8")
+    if store is not None:
+        from harness import history
+
+        for name in ("base", *(f"head-{n:02d}" for n in range(1, len(heads) + 1))):
+            print(history.add(folder / name, str(store)))
+    print(output)
+    return 0
+
+
+def document(
+    base_run: Run,
+    heads: Sequence[Run],
+    base: Mapping[str, Row],
+    each: Sequence[Mapping[str, Row]],
+    found: Sequence[Mapping[str, Finding]],
+    power: Mapping[float, Mapping[str, int]],
+) -> str:
+    """The document, as markdown."""
+    header, n = base_run.header, len(heads)
+    verdicts = Counter(f.verdict for report in found for f in report.values())
+    alarms = [[k for k, f in report.items() if f.verdict == "regressed"] for report in found]
+    praised = [[k for k, f in report.items() if f.verdict == "improved"] for report in found]
+    rows = sum(verdicts.values())
+    lines = [
+        "# Unchanged code against itself, measured",
+        "",
+        f"`benchmarks/real_aa.py`: {n} comparisons of the throughput suite with itself, on target "
+        f"`{header.target.name}`, runner `{header.runner.key}`. One baseline of {header.repeats} processes; then {n} "
+        f"heads of {heads[0].header.repeats if heads else 0} processes each, one after the other, of the very same "
+        f"code. Each process is fresh. {_where(header, heads)}",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| reports with a false alarm (a regression in the gate) | {sum(map(bool, alarms))} of {n} |",
+        f"| reports with a false improvement | {sum(map(bool, praised))} of {n} |",
+        f"| rows judged | {rows} ({len(base)} a report) |",
+        *(f"| rows {word} | {count} ({count / rows:.1%}) |" for word, count in verdicts.most_common()),
+        "",
+        _alarm_lines(alarms, "false alarms"),
+        _alarm_lines(praised, "false improvements"),
+        "",
+        "All heads share one baseline: a baseline that was slow by chance shows in all of them, so these are not as "
+        "many independent reports.",
+        "",
+        "## By row",
+        "`noise`: standard deviation between processes of all heads, relative. `detectable`: the smallest change that "
+        "is found with a chance of 0.8, median over the reports. The last columns: a change for the worse of that "
+        "size put into the measured values of that row, and how many of the reports found it.",
+        "",
+        "| row | value | noise | detectable | equivalent | "
+        + " | ".join(f"+{f - 1:.0%} found" for f in power)
+        + " |",
+        "|---|---|---|---|---|" + "---|" * len(power),
+    ]
+    for key in sorted(base):
+        values = [v for head in each if key in head for v in head[key].values]
+        detectable = [f.detectable for r in found if key in r and (f := r[key]).detectable is not None]
+        same = sum(r[key].verdict == "equivalent" for r in found if key in r)
+        noise = statistics.stdev(values) / statistics.mean(values) if len(values) > 1 else 0.0
+        smallest = f"{statistics.median(detectable):.1%}" if detectable else "unknown"
+        name = key.partition("::")[2]
+        counts = " | ".join(f"{power[f][key]}" for f in power)
+        lines.append(
+            f"| `{name}` | {statistics.median(base[key].values):.4g} | {noise:.1%} | {smallest} | {same} of {n} | {counts} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _alarm_lines(named: Sequence[Sequence[str]], what: str) -> str:
+    counts = Counter(k.partition("::")[2] for keys in named for k in keys)
+    if not counts:
+        return f"No {what}."
+    return f"Rows of {what}: " + ", ".join(f"`{k}` ({c})" for k, c in counts.most_common()) + "."
+
+
+def _where(header: Header, heads: Sequence[Run]) -> str:
+    machine = header.machine
+    last = heads[-1].header.finished if heads else header.finished
+    software = ", ".join(f"{k} {v}" for k, v in sorted(header.software.items()) if v is not None)
+    return (
+        f"{machine.get('processor')}, {machine.get('cpu_usable')} processors; {software}; harness at "
+        f"{(header.harness_commit or 'unknown')[:12]}. From {header.started[:16]} to {(last or 'unknown')[:16]}."
+    )
+
+
+def main() -> int:
+    """Takes the runs, or tells what they show."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["take", "tell"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--target", default="reference")
+    parser.add_argument("--processes", type=int, default=10, help="of the baseline (default: 10)")
+    parser.add_argument("--comparisons", type=int, default=40)
+    parser.add_argument("--repeat", type=int, default=3, help="processes of a head (default: 3)")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "aa_cpu.md")
+    parser.add_argument("--store", type=Path, help="also put the runs into this history")
+    options = parser.parse_args()
+    if options.what == "take":
+        return take(
+            options.folder.resolve(),
+            options.target,
+            options.processes,
+            options.comparisons,
+            options.repeat,
+        )
+    return tell(options.folder, options.output, options.store)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
