@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 from harness.crossing import crossing_reasons, judge_crossings
 from harness.judge_metrics import judge_metrics
+from harness.judge_pairs import judge_two_stages
 from harness.judge_words import metric_reasons, render_headline, render_notes
 from harness.matching import expired, holds_until, matching
+from harness.pair_words import pair_reasons
 from harness.policy import Rule
 from harness.records import Header, KnownIssue, Record, Run, suite_of
 from harness.triage import Finding, is_infrastructure
@@ -40,10 +42,12 @@ def judge(
     `rules`: how metrics are judged; without any they are only shown."""
     tests = _judge_tests(run, baseline, today, triaged or {})
     suites = tuple(_judge_suite(s, tests, run) for s in sorted({t.suite for t in tests}))
-    metrics = judge_metrics(run, baseline, rules)
+    compared = run.pairs is not None
+    metrics = judge_two_stages(run, rules) if compared else judge_metrics(run, baseline, rules)
     crossings = judge_crossings(run, others)
     reasons = _reasons(run, tests, suites, incomparable)
     reasons += crossing_reasons(crossings)
+    reasons += pair_reasons(run, metrics)
     reasons += metric_reasons(metrics)
     red = any(t.verdict in RED for t in tests) or any(c.verdict == "differ" for c in crossings)
     red = red or any(m.red for m in metrics)
@@ -77,7 +81,7 @@ def _judge_tests(
         causes = tuple(triaged.get(t, ()))
         found = [_judge_test(t, run, r, base.get(t), today, causes) for r in groups.get(t, [None])]
         worst = max(found, key=lambda v: (not v.green, -rank_of(v), repr(v.record)))
-        verdicts.append(_with_lost_repeats(worst, groups.get(t, ()), run.header.repeats))
+        verdicts.append(_with_lost_repeats(worst, groups.get(t, ()), _processes(run, t)))
     if run.header.planned is not None and not run.header.selection.partial:
         verdicts += [
             TestVerdict(t, suite_of(t), "missing", "the baseline has it, this run did not plan it")
@@ -135,12 +139,21 @@ def _judge_test(
     return say("known", issue.reason, issue)
 
 
-def _with_lost_repeats(verdict: TestVerdict, records: Sequence[Record | None], repeats: int) -> TestVerdict:
+def _processes(run: Run, test: str) -> set[int]:
+    """Numbers of the fresh processes that were to run a repeated test."""
+    if run.pairs is not None and test in run.pairs.tests:
+        return set(run.pairs.numbers("head", test))
+    return set(range(1, run.header.repeats + 1))
+
+
+def _with_lost_repeats(
+    verdict: TestVerdict, records: Sequence[Record | None], wanted: set[int]
+) -> TestVerdict:
     """The verdict, or `lost` when a test that is otherwise fine left no record in one of its processes."""
     there = {r.repeat for r in records if r is not None and r.repeat is not None}
-    if not there or not verdict.green or len(there) >= repeats:
+    if not there or not verdict.green or wanted <= there:
         return verdict
-    why = f"{repeats - len(there)} of {repeats} processes left no record of it"
+    why = f"{len(wanted - there)} of {len(wanted)} processes left no record of it"
     return dataclasses.replace(verdict, verdict="lost", why=why)
 
 

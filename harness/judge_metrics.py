@@ -80,23 +80,23 @@ def judge_metrics(run: Run, baseline: Baseline | None, rules: Sequence[Rule]) ->
         rule = rule_of(rules, row.metric) if row.test in repeated else None
         base = None if baseline is None else baseline.metrics.get(key)
         if rule is None:
-            found.append(_shown(row, "shown", "stored and shown, not judged"))
+            found.append(shown(row, "shown", "stored and shown, not judged"))
         elif row.bad and not row.values:
-            found.append(_shown(row, "missing", row.bad[0], rule))
+            found.append(shown(row, "missing", row.bad[0], rule))
         elif len(set(row.units)) > 1:
             found.append(
-                _shown(row, "incomparable", f"units differ: {' and '.join(sorted(set(row.units)))}", rule)
+                shown(row, "incomparable", f"units differ: {' and '.join(sorted(set(row.units)))}", rule)
             )
         elif base is None:
-            found.append(_shown(row, "new", "the baseline does not know it", rule))
+            found.append(shown(row, "new", "the baseline does not know it", rule))
         elif base.unit != row.units[0]:
             why = f"the unit is {row.units[0]} here, {base.unit} in the baseline"
-            found.append(_shown(row, "incomparable", why, rule))
+            found.append(shown(row, "incomparable", why, rule))
         elif machine:
-            found.append(_shown(row, "incomparable", f"another machine: {machine}", rule))
+            found.append(shown(row, "incomparable", f"another machine: {machine}", rule))
         elif len(row.values) < run.header.repeats:
             why = f"{len(row.values)} of {run.header.repeats} processes gave a value"
-            found.append(_shown(row, "missing", why, rule))
+            found.append(shown(row, "missing", why, rule))
         else:
             asked.append((row, rule, base.medians))
     if asked:
@@ -134,11 +134,12 @@ def _missing(
         rule = rule_of(rules, metric)
         if key not in taken and test in planned and rule is not None and statistic in rule.statistics:
             row = Taken(test, metric, statistic, [base.unit])
-            lost.append(_shown(row, "missing", "the baseline has it, this run gave no value", rule))
+            lost.append(shown(row, "missing", "the baseline has it, this run gave no value", rule))
     return lost
 
 
-def _shown(row: Taken, verdict: str, why: str, rule: Rule | None = None) -> MetricVerdict:
+def shown(row: Taken, verdict: str, why: str, rule: Rule | None = None) -> MetricVerdict:
+    """The row with a verdict that no comparison stands behind."""
     why = "; ".join(dict.fromkeys([why, *row.bad[:1]]))
     return MetricVerdict(
         row.test,
@@ -147,7 +148,7 @@ def _shown(row: Taken, verdict: str, why: str, rule: Rule | None = None) -> Metr
         row.samples,
         statistics.median(row.values) if row.values else None,
         verdict=verdict,
-        why=_with_trend(row, why),
+        why=with_trend(row, why),
         statistic=row.statistic,
         processes=len(row.values),
         gate=rule is not None and rule.gate,
@@ -158,7 +159,6 @@ def _shown(row: Taken, verdict: str, why: str, rule: Rule | None = None) -> Metr
 def _judged(row: Taken, rule: Rule, base: tuple[float, ...], f: Finding) -> MetricVerdict:
     head = float(statistics.median(row.values))
     old = float(statistics.median(base)) if base else None
-    ratio = head / old if old else None
     return MetricVerdict(
         row.test,
         row.metric,
@@ -166,9 +166,9 @@ def _judged(row: Taken, rule: Rule, base: tuple[float, ...], f: Finding) -> Metr
         row.samples,
         head,
         old,
-        ratio if ratio is not None and math.isfinite(ratio) else None,
+        finite_ratio(head, old),
         f.verdict,
-        _with_trend(row, f.why),
+        with_trend(row, f.why),
         row.statistic,
         len(row.values),
         len(base),
@@ -185,7 +185,14 @@ def _judged(row: Taken, rule: Rule, base: tuple[float, ...], f: Finding) -> Metr
     )
 
 
-def _with_trend(row: Taken, why: str) -> str:
+def finite_ratio(head: float | None, base: float | None) -> float | None:
+    """head / base; None when one is unknown or the ratio is not finite."""
+    ratio = head / base if head is not None and base else None
+    return ratio if ratio is not None and math.isfinite(ratio) else None
+
+
+def with_trend(row: Taken, why: str) -> str:
+    """The reason, with a word on samples that still trend after the warm-up."""
     if not row.trends:
         return why
     middle = statistics.median(row.trends)

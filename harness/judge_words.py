@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.pair_words import render_pair_notes
 from harness.records import Header, Run
 from harness.verdicts import ORDER, VERDICTS, Baseline, MetricVerdict, TestVerdict
 
@@ -72,7 +73,8 @@ def render_notes(
     if baseline is not None:
         notes += _differences(header, baseline)
     notes += _lacks(run)
-    notes += _metric_notes(metrics)
+    notes += render_pair_notes(run, metrics)
+    notes += _metric_notes(metrics, "the baseline" if run.pairs is None else "the base")
     return notes
 
 
@@ -90,7 +92,7 @@ def _counted(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def _metric_notes(metrics: Sequence[MetricVerdict]) -> list[str]:
+def _metric_notes(metrics: Sequence[MetricVerdict], against: str) -> list[str]:
     notes = []
     new = [m for m in metrics if m.verdict == "new"]
     if new:
@@ -101,7 +103,7 @@ def _metric_notes(metrics: Sequence[MetricVerdict]) -> list[str]:
     if better:
         first = max(better, key=lambda m: abs(m.change or 0))
         notes.append(
-            f"{_counted(len(better), 'metric')} improved beyond the baseline ({first.test}: {first.metric} by "
+            f"{_counted(len(better), 'metric')} improved beyond {against} ({first.test}: {first.metric} by "
             f"{first.change or 0:+.1%}): if that is meant, accept a new baseline"
         )
     notes += [f"{m.test}: {m.metric}: {m.why}" for m in metrics if "not finite" in m.why]

@@ -30,9 +30,16 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--repeat",
         type=int,
-        default=1,
+        default=None,
         metavar="N",
-        help="fresh processes for each repeated (throughput) test (default: 1)",
+        help="fresh processes for each repeated (throughput) test (default: 1; with --base 2 for the screen)",
+    )
+    group.addoption(
+        "--base",
+        default=None,
+        metavar="REF",
+        help="compare repeated tests with this git revision or checkout of the target, in two stages; "
+        "`clean`: the target without its planted defect",
     )
     group.addoption("--join", type=int, default=None, help=argparse.SUPPRESS)
     group.addoption("--time-limit", type=float, default=60.0, help="seconds until a child counts as hanging")

@@ -18,7 +18,10 @@ from harness.records import Run
 
 @dataclass(frozen=True)
 class Planted:
-    """What became of one defect: `caught`, `missed`, or `broken` when its run gave no answer."""
+    """What became of one defect: `caught`, `missed`, or `broken` when its run gave no answer.
+
+    `inconclusive`: no verdict on an effect that the judge said it could not see; only where the defect allows it.
+    """
 
     defect: str
     suite: str
@@ -40,16 +43,28 @@ class Clean:
 def plant_all(
     chosen: Sequence[Any], say: Callable[[str], None], jobs: int = 2
 ) -> tuple[list[Clean], list[Planted]]:
-    """Runs the clean target first, suite by suite, then each defect in a pytest of its own."""
-    suites = sorted({d.suite for d in chosen})
+    """Runs the clean target first, suite by suite, then each defect in a pytest of its own.
+
+    Suites with a defect of a metric come last, and alone: their times say nothing on a busy machine.
+    """
+    from harness.planting_repeated import plant_repeated
+
+    timed = sorted({d.suite for d in chosen if d.metric is not None})
+    others = [d for d in chosen if d.suite not in timed]
+    suites = sorted({d.suite for d in others})
     with ThreadPoolExecutor(jobs) as pool:
-        clean = list(pool.map(lambda s: _clean(s, [d for d in chosen if d.suite == s], say), suites))
-        return clean, list(pool.map(lambda d: _plant(d, say), chosen))
+        clean = list(pool.map(lambda s: _clean(s, [d for d in others if d.suite == s], say), suites))
+        planted = list(pool.map(lambda d: _plant(d, say), others))
+    for suite in timed:
+        its_clean, its_planted = plant_repeated(suite, [d for d in chosen if d.suite == suite], say)
+        clean.append(its_clean)
+        planted += its_planted
+    return clean, planted
 
 
 def _clean(suite: str, defects: Sequence[Any], say: Callable[[str], None]) -> Clean:
     select = " or ".join(dict.fromkeys(f"({d.select})" for d in defects))
-    run, output = _run(suite, select, [])
+    run, output = run_suite(suite, select, [])
     failed = [] if run is None else [r for r in run.records if r.outcome != "passed"]
     if run is None or run.header.finished is None or not run.records:
         clean = Clean(suite, False, f"the run gave no records: {output[-500:]}")
@@ -62,7 +77,8 @@ def _clean(suite: str, defects: Sequence[Any], say: Callable[[str], None]) -> Cl
 
 
 def _plant(defect: Any, say: Callable[[str], None]) -> Planted:
-    run, output = _run(defect.suite, defect.select, ["--defect", defect.name, "-x", "--without-controls"])
+    options = ["--defect", defect.name, "-x", "--without-controls"]
+    run, output = run_suite(defect.suite, defect.select, options)
     records = [] if run is None else [r for r in run.records if not r.control]
     caught = next((r for r in records if r.outcome == "failed"), None)
     seconds = sum(r.duration_s for r in records)
@@ -77,7 +93,8 @@ def _plant(defect: Any, say: Callable[[str], None]) -> Planted:
     return Planted(defect.name, defect.suite, result, by, why, round(seconds, 2))
 
 
-def _run(suite: str, select: str, options: Sequence[str]) -> tuple[Run | None, str]:
+def run_suite(suite: str, select: str, options: Sequence[str]) -> tuple[Run | None, str]:
+    """A run of some tests of a suite on the reference target, and pytest's output; None when it left no run."""
     with tempfile.TemporaryDirectory(prefix="defect-") as work:
         folder = Path(work) / "run"
         command = [

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness import ROOT, redaction, repeats, rundir
+from harness import ROOT, redaction, repeats, rundir, two_stage
+from harness.child import die_with_parent
 from harness.errors import HarnessError, UsageError
 from harness.options import add_options
 from harness.outcomes import DETAIL_BYTES, Notes, failed_phase, is_control, plain_id, record_of
@@ -48,6 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     try:
         joins = config.option.join is not None
+        if joins:
+            die_with_parent()
+        else:
+            two_stage.prepare(config)
         config.stash[_STATE] = join(config) if joins else start(config)
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
@@ -200,7 +205,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         return
     if hasattr(session.config, "workerinput"):
         session.config.workeroutput["harness_repeated"] = list(state.repeated)  # type: ignore[attr-defined]
-    elif state.repeated and int(exitstatus) in (0, 1, 5):
+    elif (state.repeated or session.config.option.base) and int(exitstatus) in (0, 1, 5):
         exitstatus = session.exitstatus = _run_repeats(session, state, int(exitstatus))
     if not hasattr(session.config, "workerinput"):
         redaction.redact_files((state.folder / "logs").rglob("*"), state.secrets)
@@ -218,7 +223,11 @@ def _run_repeats(session: pytest.Session, state: State, before: int) -> int:
     rundir.update_header(state.folder, planned=planned, controls=controls)
     say = repeats.Teller(session.config.pluginmanager.get_plugin("terminalreporter"))
     option = session.config.option
-    statuses = repeats.run(state, repeats.options_of(option), option.repeat, say)
+    compared = session.config.stash.get(two_stage.BASE, None)
+    if compared is not None:
+        statuses = two_stage.run(state, compared, option, say)
+    else:
+        statuses = repeats.run(state, repeats.options_of(option), option.repeat, say)
     return (
         max([1 if s else 0 for s in statuses], default=0)
         if before == 5

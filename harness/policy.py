@@ -32,23 +32,40 @@ class Rule:
 def load(path: Path = FILE) -> tuple[Rule, ...]:
     """The rules in their order; UsageError names the file, the entry and what is wrong with it."""
     data = toml_files.read(path, UsageError, "without it no metric can be judged")
-    return tuple(_rule(entry, f"{path}: entry {n}") for n, entry in enumerate(data.get("metric", ()), 1))
+    if odd := sorted(set(data) - {"metric"}):
+        raise UsageError(f"{path}: {odd[0]!r}: no such key; every entry begins with [[metric]]")
+    entries = data.get("metric")
+    if not isinstance(entries, list) or not entries:
+        raise UsageError(f"{path}: no entry begins with [[metric]]: no metric would be judged")
+    rules: list[Rule] = []
+    for n, entry in enumerate(entries, 1):
+        rule = _rule(entry, f"{path}: entry {n}")
+        # A long run of no character stands for what a star may match.
+        if before := rule_of(rules, rule.name.replace("*", "\0" * 99)):
+            first = f"entry {rules.index(before) + 1}, {before.name!r}, matches all that it would"
+            raise UsageError(f"{path}: entry {n}: name = {rule.name!r}: {first}; put it before that one")
+        rules.append(rule)
+    return tuple(rules)
 
 
-def _rule(entry: Mapping[str, Any], where: str) -> Rule:
+def _rule(entry: Any, where: str) -> Rule:
+    if not isinstance(entry, Mapping):
+        raise UsageError(f"{where}: {entry!r}: must be a table that begins with [[metric]]")
     wanted = {"name": str, "better": str, "minimum": float, "gate": bool, "statistics": list}
     for key, kind in wanted.items():
         if not isinstance(entry.get(key), kind):
             raise UsageError(f"{where}: {key} = {entry.get(key)!r}: must be a {kind.__name__}")
     if odd := sorted(set(entry) - set(wanted)):
-        raise UsageError(f"{where}: {odd[0]}: no such key; there are: {', '.join(wanted)}")
+        raise UsageError(f"{where}: {odd[0]!r}: no such key; there are: {', '.join(wanted)}")
     if entry["better"] not in ("lower", "higher"):
         raise UsageError(f"{where}: better = {entry['better']!r}: must be lower or higher")
     if not 0 < entry["minimum"] < 1:
         raise UsageError(f"{where}: minimum = {entry['minimum']}: must be above 0 and below 1; 0.02 is 2 %")
-    if not entry["statistics"] or (odd := [s for s in entry["statistics"] if s not in STATISTICS]):
+    if not entry["statistics"] or (
+        odd := [s for s in entry["statistics"] if not isinstance(s, str) or s not in STATISTICS]
+    ):
         there = ", ".join(STATISTICS)
-        raise UsageError(f"{where}: statistics = {entry['statistics']}: must be some of {there}")
+        raise UsageError(f"{where}: statistics = {entry['statistics']!r}: must be some of {there}")
     return Rule(
         entry["name"],
         entry["better"] == "lower",

@@ -14,10 +14,13 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from harness import typed
 from harness.errors import RunFolderError
+
+if TYPE_CHECKING:
+    from harness.pairs import Pairs
 
 SCHEMA = 1
 """Version of the run folder's files; two runs of different schemas are incomparable."""
@@ -235,12 +238,14 @@ def differing(a: Mapping[str, str], b: Mapping[str, str]) -> dict[str, tuple[str
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder as loaded. `problems` are things that were wrong with its files, in words."""
+    """A run folder as loaded. `problems` are things that were wrong with its files, in words. `pairs`: what was run to
+    compare it with a base; None when it was not."""
 
     header: Header
     records: tuple[Record, ...]
     running: tuple[str, ...] = ()
     problems: tuple[str, ...] = field(default=())
+    pairs: Pairs | None = None
 
     def by_test(self) -> dict[str, Record]:
         """Records by test; when a test left several (a retried worker), the worst one counts."""

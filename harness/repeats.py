@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import ROOT, rundir
 from harness.outcomes import Notes
 from harness.runners.base import Machine
+from harness.targets.base import TargetSpec
 
 if TYPE_CHECKING:
     from harness.session import State
@@ -50,14 +52,17 @@ def run(state: State, options: Sequence[str], count: int, say: Callable[[str], N
     statuses = []
     for number in range(1, count + 1):
         begin = time.monotonic()
-        status = _run_one(state, options, number)
+        status = run_one(state.folder, state.spec, state.repeated, options, number, state.limit_s(LIMIT_S))
         statuses.append(status)
         how = "" if status == 0 else f", ended with status {status}: see logs/repeat-{number}.log"
         say(f"repeated tests: process {number} of {count}: {time.monotonic() - begin:.1f} s{how}")
     return statuses
 
 
-def _run_one(state: State, options: Sequence[str], number: int) -> int:
+def run_one(
+    folder: Path, spec: TargetSpec, tests: Sequence[str], options: Sequence[str], number: int, limit_s: float
+) -> int:
+    """Runs the tests in one fresh process, whose records join those of the run in `folder`; its exit status."""
     command = [
         sys.executable,
         "-m",
@@ -69,14 +74,14 @@ def _run_one(state: State, options: Sequence[str], number: int) -> int:
         "-v",
         "--tb=short",
     ]
-    command += ["--run-dir", str(state.folder), "--join", str(number), *options, *state.repeated]
+    command += ["--run-dir", str(folder), "--join", str(number), *options, *tests]
     environment = {
         k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")
     }  # a user's own options must not reach in: some would change what is timed
-    environment[SPEC] = state.spec.to_text()
+    environment[SPEC] = spec.to_text()
     path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH", "")) if p)
     environment["PYTHONPATH"] = path
-    with rundir.log_path(state.folder, f"repeat-{number}.log").open("wb") as log:
+    with rundir.log_path(folder, f"repeat-{number}.log").open("wb") as log:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -86,7 +91,7 @@ def _run_one(state: State, options: Sequence[str], number: int) -> int:
             start_new_session=True,
         )
         try:
-            return process.wait(state.limit_s(LIMIT_S))
+            return process.wait(limit_s)
         except subprocess.TimeoutExpired:
             log.write(b"\nharness: no end within the time limit; ended\n")
             return -signal.SIGKILL

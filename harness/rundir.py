@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import RunFolderError, UsageError
+from harness.pairs import Pairs, pairs_from_json, pairs_to_json
 from harness.records import Header, Record, Run, header_from_json, record_from_json, to_json
 
 HEADER = "run.json"
+PAIRS = "pairs.json"
+BASE = "base"
+"""Inside the folder of a run that was compared with a base: the run of that base."""
 
 
 def create(parent: Path, runner: str, now: datetime) -> Path:
@@ -49,13 +53,16 @@ def claim(folder: Path) -> Path:
 
 def write_header(folder: Path, header: Header) -> None:
     """Replaces run.json in one step, flushed to disk: a reader sees the old one or the new one."""
-    text = json.dumps(to_json(header), indent=1, sort_keys=True) + "\n"
-    temporary = folder / f"{HEADER}.{os.getpid()}"
+    _replace(folder / HEADER, json.dumps(to_json(header), indent=1, sort_keys=True) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(folder / HEADER)
+    temporary.replace(path)
 
 
 def update_header(folder: Path, **changes: Any) -> Header:
@@ -78,6 +85,32 @@ def read_header(folder: Path) -> Header:
         return header_from_json(json.loads(text))
     except json.JSONDecodeError as error:
         raise RunFolderError(f"{path}: line {error.lineno}: {error.msg}; the file is damaged") from None
+
+
+def write_pairs(folder: Path, pairs: Pairs) -> None:
+    """Replaces pairs.json in one step, flushed to disk."""
+    _replace(folder / PAIRS, json.dumps(pairs_to_json(pairs), indent=1, sort_keys=True) + "\n")
+
+
+def read_pairs(folder: Path) -> Pairs | None:
+    """What was run to compare the run with a base, without the base's records; None when it was not compared.
+
+    RunFolderError when the file cannot be read.
+    """
+    path = folder / PAIRS
+    try:
+        return pairs_from_json(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{path}: {error}; the file is damaged") from None
+
+
+def set_aside(folder: Path, number: int) -> None:
+    """Takes the records of one process out of the run; they stay in the folder under another name."""
+    path = folder / f"records-repeat-{number}.jsonl"
+    if path.exists():
+        path.replace(folder / f"unused-repeat-{number}-{secrets.token_hex(3)}.jsonl")
 
 
 class Writer:
@@ -134,7 +167,21 @@ def load(folder: Path) -> Run:
                 problems.append(f"{path.name}: line {number}: {what}, skipped")
         if open_test is not None:
             running.append(open_test)
-    return Run(header, tuple(records), tuple(running), tuple(problems))
+    pairs = _load_pairs(folder, problems)
+    return Run(header, tuple(records), tuple(running), tuple(problems), pairs)
+
+
+def _load_pairs(folder: Path, problems: list[str]) -> Pairs | None:
+    try:
+        pairs = read_pairs(folder)
+        if pairs is None or not pairs.tests:
+            return pairs
+        base = load(folder / BASE)
+    except RunFolderError as error:
+        problems.append(f"comparison with the base: {error}")
+        return None
+    problems += [f"base: {p}" for p in base.problems]
+    return dataclasses.replace(pairs, base=base)
 
 
 def read_tails(folder: Path, record: Record, limit_bytes: int = 256 << 10) -> dict[str, str]:

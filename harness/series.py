@@ -69,6 +69,8 @@ def tail_test(values: Sequence[float], *, seed: int = 0) -> Tail | None:
     if len(values) < min(TAIL) + 8 or not all(math.isfinite(v) and v > 0 for v in values):
         return None
     logs = np.log(np.asarray(values, float))
+    # Equal values must be equal here to the last digit, however their sums are rounded: rounding is no step.
+    logs = np.round(logs - np.median(logs), 12)
     largest = [k for k in TAIL if len(logs) - k >= TAIL_BEFORE]
     here = _tail_ts(logs[None, :], largest)[0]
     best = int(np.argmax(here))
@@ -87,6 +89,7 @@ def _tail_ts(rows: Any, ends: Sequence[int]) -> Any:
     for k in ends:
         tail, rest = rows[:, -k:], rows[:, :-k]
         squares = tail.var(axis=1) * k + rest.var(axis=1) * rest.shape[1]
+        squares = np.where(squares < 1e-24, 0.0, squares)
         error = np.sqrt(squares / (rows.shape[1] - 2) * (1 / k + 1 / rest.shape[1]))
         gap = np.abs(tail.mean(axis=1) - rest.mean(axis=1))
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import special
+
+from harness.shrinkage import shrink
 
 MIN_VALUES = 3
 """Fewer processes on a side than this have no verdict: one that was slow by chance would pass for a change."""
@@ -23,8 +25,6 @@ MEDIAN_FACTOR = 1.57
 WINSOR_MADS = 3.0
 POWER = 0.8
 EQUIVALENCE_LEVEL = 0.05
-ENDLESS = 1e7
-"""Degrees of freedom that stand for infinitely many."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,17 @@ class _Measured:
 
 def compare(series: Sequence[Series], *, alpha: float = 0.05) -> list[Finding]:
     """Head against base, metric by metric, as one family: `alpha` is the chance of any false alarm in the gate."""
-    return _judge(series, _measure, alpha)
+    return _judge(series, _measure, alpha, EQUIVALENCE_LEVEL)
 
 
-def compare_pairs(series: Sequence[Series], *, alpha: float = 0.05) -> list[Finding]:
+def compare_pairs(
+    series: Sequence[Series], *, alpha: float = 0.05, equivalence: float = EQUIVALENCE_LEVEL
+) -> list[Finding]:
     """As `compare`, of values that belong in pairs: base[i] and head[i] ran one after the other."""
     for s in series:
         if len(s.base) != len(s.head):
             raise ValueError(f"{len(s.base)} values of the base, {len(s.head)} of the head: no pairs")
-    return _judge(series, _measure_pairs, alpha)
+    return _judge(series, _measure_pairs, alpha, equivalence)
 
 
 def screen(series: Sequence[Series], *, level: float = 0.10) -> list[bool]:
@@ -102,15 +104,32 @@ def screen(series: Sequence[Series], *, level: float = 0.10) -> list[bool]:
     return flagged
 
 
+def screening(series: Sequence[Series], *, level: float = 0.10) -> list[Finding]:
+    """As `screen`, with the numbers: the verdicts are `flagged` and `unflagged`, `detectable` is the change for the worse
+    that is flagged with a chance of 0.8. No value is corrected for the number of metrics."""
+    findings = [Finding("flagged", _refusal(s, 1) or "") for s in series]
+    usable = [n for n, s in enumerate(series) if _refusal(s, 1) is None]
+    if usable:
+        chosen = [series[n] for n in usable]
+        gates = max(1, sum(s.gate for s in chosen))
+        for n, found in zip(usable, _findings(chosen, _measure(chosen), level * gates, 0.0), strict=True):
+            flagged = any(p is not None and p < level for p in (found.p_worse, found.p_better))
+            verdict, why = (
+                ("flagged", "signs of a change") if flagged else ("unflagged", "no sign of a change")
+            )
+            findings[n] = replace(found, verdict=verdict, why=why, p_gate=None, q=None)
+    return findings
+
+
 def _judge(
-    series: Sequence[Series], measure: Callable[[Sequence[Series]], _Measured], alpha: float
+    series: Sequence[Series], measure: Callable[..., _Measured], alpha: float, equivalence: float
 ) -> list[Finding]:
     refused = [_refusal(s) for s in series]
     findings = [Finding("inconclusive", why or "") for why in refused]
     usable = [n for n, why in enumerate(refused) if why is None]
     if usable:
         chosen = [series[n] for n in usable]
-        for n, finding in zip(usable, _findings(chosen, measure(chosen), alpha), strict=True):
+        for n, finding in zip(usable, _findings(chosen, measure(chosen), alpha, equivalence), strict=True):
             findings[n] = finding
     return findings
 
@@ -172,47 +191,10 @@ def _locate(rows: Any) -> tuple[Any, Any, float]:
         rows = np.clip(rows, middle - reach, middle + reach)
         place, factor = rows.mean(axis=1), 1.0 / n
     squares = ((rows - rows.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    return place, np.where(squares < 1e-24, 0.0, squares), factor
+    return place, np.where(squares < n * 1e-24, 0.0, squares), factor
 
 
-def shrink(spread: Any, nu: Any) -> tuple[Any, Any]:
-    """Variances drawn towards what is usual over all metrics, with their degrees of freedom (Smyth 2004, section 6.2).
-
-    `spread`: variance by metric, `nu`: its degrees. Metrics without any noise say nothing of what is usual.
-    """
-    spread, nu = np.asarray(spread, float), np.asarray(nu, float)
-    noisy = (spread > 0) & (nu > 0)
-    if noisy.sum() < 3:
-        return spread.copy(), np.maximum(nu, 1e-9)
-    half = nu[noisy] / 2
-    e = np.log(spread[noisy]) - special.digamma(half) + np.log(half)
-    excess = float(e.var(ddof=1) - special.polygamma(1, half).mean())
-    if excess > 0:
-        d0 = min(2 * _trigamma_inverse(excess), ENDLESS)
-        usual = math.exp(float(e.mean()) + float(special.digamma(d0 / 2)) - math.log(d0 / 2))
-    else:
-        d0, usual = ENDLESS, math.exp(float(e.mean()))
-    # No variance rests on more than all values give (so does limma, the reference implementation).
-    return (d0 * usual + nu * spread) / (d0 + nu), np.minimum(d0 + nu, nu[noisy].sum())
-
-
-def _trigamma_inverse(value: float) -> float:
-    """x with trigamma(x) = value, by Newton's method on 1 / trigamma, which is nearly a line."""
-    if value > 1e7:
-        return 1 / math.sqrt(value)
-    if value < 1e-6:
-        return 1 / value
-    x = 0.5 + 1 / value
-    for _ in range(50):
-        tri = float(special.polygamma(1, x))
-        step = tri * (1 - tri / value) / float(special.polygamma(2, x))
-        x += step
-        if -step / x < 1e-10:
-            break
-    return x
-
-
-def _findings(series: Sequence[Series], m: _Measured, alpha: float) -> list[Finding]:
+def _findings(series: Sequence[Series], m: _Measured, alpha: float, equivalence: float) -> list[Finding]:
     margin = np.array([math.log1p(s.minimum) for s in series])
     gate = np.array([s.gate for s in series])
     sign = np.array([1.0 if s.lower_is_better else -1.0 for s in series])
@@ -226,8 +208,7 @@ def _findings(series: Sequence[Series], m: _Measured, alpha: float) -> list[Find
     holm_worse[gate], holm_better[gate] = holm(worse[gate]), holm(better[gate])
     q_worse, q_better = benjamini_hochberg(worse), benjamini_hochberg(better)
     p_worse, p_better = np.where(gate, holm_worse, q_worse), np.where(gate, holm_better, q_better)
-    family = max(1, int(gate.sum()))
-    reach = _quantile(m.degrees, 1 - alpha / family) + _quantile(m.degrees, POWER)
+    reach = _quantile(m.degrees, 1 - alpha / max(1, int(gate.sum()))) + _quantile(m.degrees, POWER)
     width = _quantile(m.degrees, 0.975) * m.error
     middle = m.worse * sign
     numbers: dict[str, list[Any]] = {
@@ -248,7 +229,7 @@ def _findings(series: Sequence[Series], m: _Measured, alpha: float) -> list[Find
             verdict, why = "regressed", f"worse by more than {s.minimum:.3g}"
         elif p_better[n] < alpha:
             verdict, why = "improved", "better than the baseline: accept a new one"
-        elif inside[n] < EQUIVALENCE_LEVEL:
+        elif inside[n] < equivalence:
             verdict, why = "equivalent", f"within {s.minimum:.3g} either way"
         else:
             verdict, why = "inconclusive", f"neither a change beyond {s.minimum:.3g} nor its absence is shown"
@@ -261,8 +242,7 @@ def _ratio(distance: Any, error: Any) -> Any:
     with np.errstate(divide="ignore", invalid="ignore"):
         t = distance / error
     # A hair's breadth is rounding, no distance.
-    certain = np.where(distance > 1e-12, np.inf, -np.inf)
-    return np.where(error > 0, t, certain)
+    return np.where(error > 0, t, np.where(distance > 1e-12, np.inf, -np.inf))
 
 
 def _relative(logs: Any) -> list[float | None]:

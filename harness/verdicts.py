@@ -122,6 +122,7 @@ METRIC_VERDICTS: Mapping[str, str] = {
     "inconclusive": "neither a change beyond the minimum nor its absence is shown",
     "improved": "better than the baseline by more than the minimum: accept a new baseline",
     "equivalent": "shown to lie within the minimum of the baseline",
+    "unflagged": "two stages: no sign of a change beyond the minimum at the screen, so not looked at further",
     "new": "the baseline does not know it",
     "shown": "stored and shown, not judged",
 }

@@ -16,7 +16,7 @@ from harness import reports
 from harness.judge import judge
 from harness.records import KINDS, Metric, Run
 from harness.reports import as_json, markdown, terminal
-from harness.verdicts import Baseline, BaselineMetric
+from harness.verdicts import Baseline
 
 A, B = case("a"), case("b")
 WIDE = 100_000
@@ -126,15 +126,6 @@ def test_known_issue_row(module: Any) -> None:
 def test_skip_shows_its_reason(module: Any) -> None:
     """A skip is listed with its reason and last day."""
     assert "no device (until 2027-03-31)" in flat(rendered(module, rich_run()))
-
-
-@pytest.mark.parametrize("module", TEXTS)
-def test_metric_row(module: Any) -> None:
-    """A metric shows median, unit, ratio to the baseline and that it is inconclusive."""
-    baseline = Baseline({}, {}, {f"{case('d')}::rate": BaselineMetric("frames/s", (8.0,))}, (), "why")
-    text = flat(rendered(module, rich_run(), baseline))
-    for words in ("4 frames/s", "0.50", "inconclusive"):
-        assert words in text
 
 
 @pytest.mark.parametrize("module", TEXTS)

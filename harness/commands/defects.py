@@ -1,4 +1,4 @@
-"""`harness defects`: plants each defect, says caught or missed."""
+"""`harness defects`: plants each defect, says caught, missed, or too small to be seen."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import sys
 from harness import ROOT
 from harness.errors import UsageError
 
-HELP = "plant each defect; exit 0 only if all are caught"
+HELP = "plant each defect; exit 0 only if none is missed"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("--suite", metavar="NAME", help="only the defects of this suite")
     parser.add_argument("--format", choices=["terminal", "json"], default="terminal")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="how many at once (default: 2)")
+    parser.add_argument(
+        "--jobs", type=int, default=2, metavar="N", help="how many at once, timed ones apart (default: 2)"
+    )
     parser.set_defaults(run=_run)
 
 
@@ -37,15 +39,16 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps([vars(p) for p in planted], indent=1))
     else:
         for p in planted:
-            print(f"{p.result:7} {p.suite:10} {p.defect:26} {p.why}")
+            print(f"{p.result:12} {p.suite:10} {p.defect:26} {p.why}")
         caught = sum(p.result == "caught" for p in planted)
-        print(
-            f"{caught} of {len(planted)} caught; clean target: {'clean' if all(c.ok for c in clean) else 'NOT CLEAN'}"
-        )
+        unseen = sum(p.result == "inconclusive" for p in planted)
+        more = f", {unseen} inconclusive as its stated power allows" if unseen else ""
+        state = "clean" if all(c.ok for c in clean) else "NOT CLEAN"
+        print(f"{caught} of {len(planted)} caught{more}; clean target: {state}")
     if not all(c.ok for c in clean):
         print(
             "harness: the clean target did not pass the same tests, so 'caught' means nothing",
             file=sys.stderr,
         )
         return 3
-    return 0 if all(p.result == "caught" for p in planted) else 1
+    return 0 if all(p.result in ("caught", "inconclusive") for p in planted) else 1

@@ -12,7 +12,7 @@ from harness import ROOT
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.records import Run
+    from harness.records import Header, Run
     from harness.triage import Finding
     from harness.verdicts import Judgement
 
@@ -26,6 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal, markdown or json")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the report there, not to stdout")
     parser.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
+    parser.add_argument("--prices", type=Path, metavar="FILE", help="prices of devices: tells costs too")
     parser.set_defaults(run=_run)
 
 
@@ -61,19 +62,45 @@ def _triaged(folder: Path, run: Run) -> dict[str, tuple[Finding, ...]]:
     return {r.test: triage.triage_record(r, rundir.read_tails(folder, r), signatures) for r in failed}
 
 
+def peaks_of(header: Header) -> dict[str, float] | None:
+    """1e12 operations a second of one device of the run, by precision; None when its model is not known.
+
+    From `machine.peak_tflops` of the header where it has it; else the run's runner is asked again what the snapshot
+    in the header means. Devices that differ have no peak in common.
+    """
+    from harness import runners
+    from harness.runners.facts.snapshot import from_json
+
+    told = header.machine.get("peak_tflops")
+    if isinstance(told, dict):
+        return {k: float(v) for k, v in told.items() if isinstance(v, int | float) and v > 0} or None
+    try:
+        seen = from_json(header.machine["snapshot"])
+        devices = runners.get(header.runner.name).decide(seen).devices
+    except Exception:  # noqa: BLE001 - a folder from elsewhere, or a runner that is not installed here: unknown
+        return None
+    peaks = [None if d.peak is None else dict(d.peak.tflops) for d in devices]
+    return peaks[0] if peaks and all(p == peaks[0] for p in peaks) else None
+
+
 def _run(options: argparse.Namespace) -> int:
-    from harness import reports
+    from harness import prices, reports
+    from harness.reports.metric_parts import Given
 
     formats = reports.formats()
     if options.format not in formats:
         raise UsageError(
             f"--format {options.format}: no such format; there are: {', '.join(sorted(formats))}"
         )
+    price_list = None if options.prices is None else prices.load(options.prices)
     run, judgement = judged(options.folder, options.baselines)
+    counted = any("flop" in m.work for m in judgement.metrics)
+    given = Given(peaks_of(run.header) if counted else None, price_list, str(options.folder))
     to_terminal = options.output is None and sys.stdout.isatty()
     width = os.get_terminal_size().columns if to_terminal else 110
     color = to_terminal and "NO_COLOR" not in os.environ
-    text = formats[options.format].render(run, judgement, width=width, color=color).rstrip("\n") + "\n"
+    form = formats[options.format]
+    text = form.render(run, judgement, width=width, color=color, given=given).rstrip("\n") + "\n"
     if options.output is None:
         sys.stdout.write(text)
     else:

@@ -1,4 +1,4 @@
-"""Report formats, one file each: `NAME` and `render(run, judgement, *, width, color) -> str`.
+"""Report formats, one file each: `NAME` and `render(run, judgement, *, width, color, given) -> str`.
 
 The folder is the registry.
 """
@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-_NOT_FORMATS = {"parts"}
+_NOT_FORMATS = {"metric_parts", "parts"}
 
 
 def formats() -> dict[str, ModuleType]:

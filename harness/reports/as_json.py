@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from harness.records import Run, finite, to_json
-from harness.reports import parts
+from harness.reports import metric_parts, parts
+from harness.reports.metric_parts import Given
 from harness.verdicts import Judgement
 
 NAME = "json"
+NOTHING = Given()
 
 
-def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = False) -> str:
+def render(
+    run: Run, judgement: Judgement, *, width: int = 110, color: bool = False, given: Given = NOTHING
+) -> str:
     """One JSON object; keys are added in later versions, never removed or given another meaning."""
     del width, color
     header = run.header
@@ -46,6 +51,9 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
         for t in judgement.tests
     ]
     suites = [{**to_json(s), "counts": dict(s.counts)} for s in judgement.suites]
+    rates = metric_parts.rates(run, judgement, given)
+    costs = metric_parts.costs(run, rates, given)
+    better = metric_parts.new_baseline(run, judgement, given)
     value = {
         "report": 1,
         "run_id": header.run_id,
@@ -59,7 +67,25 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
         "tests": tests,
         "suites": suites,
         "metrics": [to_json(m) for m in judgement.metrics],
+        "rates": [to_json(r) for r in rates],
+        "costs": None if costs is None else to_json(costs),
+        "new_baseline": None if better is None else {"why": better[0], "command": better[1]},
         "crossings": [to_json(c) for c in judgement.crossings],
         "notes": list(judgement.notes),
     }
-    return json.dumps(finite(value), indent=1, allow_nan=False)
+    return "{\n" + ",\n".join(f" {json.dumps(name)}: {_lines(part)}" for name, part in value.items()) + "\n}"
+
+
+def _lines(part: Any) -> str:
+    """JSON with a line for each row of a list."""
+    if isinstance(part, list) and part:
+        return "[\n  " + ",\n  ".join(map(_strict, part)) + "\n ]"
+    return _strict(part)
+
+
+def _strict(value: Any) -> str:
+    """JSON on one line, with null for numbers that it has no form for."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(finite(value), allow_nan=False)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Iterable
 
 from harness.records import Run
-from harness.reports import parts
+from harness.reports import metric_parts, parts
+from harness.reports.metric_parts import Given
 from harness.verdicts import Judgement
 
 NAME = "markdown"
+NOTHING = Given()
 
 
-def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = False) -> str:
+def render(
+    run: Run, judgement: Judgement, *, width: int = 110, color: bool = False, given: Given = NOTHING
+) -> str:
     """GitHub-flavoured markdown; text from tests and logs stays text."""
     del width, color
     lines = [f"**{text(judgement.headline)}**", ""]
@@ -40,9 +46,7 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
     if skips:
         lines += ["", "## Skipped", "", *(f"- {text(test)}: {text(why)}" for test, why in skips)]
     lines += ["", "## Suites", "", *table(parts.SUITE_COLUMNS, list(parts.suite_rows(judgement)))]
-    metrics = list(parts.metric_rows(judgement))
-    if metrics:
-        lines += ["", "## Metrics", "", *table(parts.METRIC_COLUMNS, metrics)]
+    lines += _metrics(run, judgement, given)
     crossings = list(parts.crossing_rows(judgement))
     if crossings:
         lines += ["", "## Across runners", "", *table(parts.CROSSING_COLUMNS, crossings)]
@@ -51,14 +55,47 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
     return "\n".join(lines) + "\n"
 
 
+def _metrics(run: Run, judgement: Judgement, given: Given) -> list[str]:
+    lines = []
+    if judged := metric_parts.judged(judgement):
+        lines += ["", "## Metrics", "", metric_parts.JUDGED_CAPTION, ""]
+        lines += _ready(metric_parts.JUDGED_COLUMNS, (metric_parts.judged_row(m, _cached) for m in judged))
+        if why := metric_parts.whys(judged):
+            lines += ["", *(f"- {text(line)}" for line in why)]
+        if (better := metric_parts.new_baseline(run, judgement, given)) is not None:
+            lines += ["", text(better[0]), "", *fenced(better[1])]
+    if shown := list(metric_parts.shown_rows(judgement, _cached)):
+        lines += ["", "## Metrics that are only shown", "", *_ready(metric_parts.SHOWN_COLUMNS, shown)]
+    if rates := metric_parts.rates(run, judgement, given):
+        lines += ["", "## Rates", ""]
+        lines += _ready(metric_parts.RATE_COLUMNS, metric_parts.rate_rows(rates, _cached))
+        lines += [row for note in metric_parts.rate_notes(rates) for row in ("", text(note))]
+    if (costs := metric_parts.costs(run, rates, given)) is not None:
+        lines += ["", "## Costs", ""]
+        if costs.rows:
+            lines += [*_ready(metric_parts.COST_COLUMNS, metric_parts.cost_rows(costs, _cached)), ""]
+        lines += [f"- {text(note)}" for note in metric_parts.cost_notes(costs)]
+    return lines
+
+
 def text(value: str) -> str:
     """One line in which nothing is markup; links and mentions do not come alive."""
-    line = " ".join(parts.plain(value).split())
-    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    line = re.sub(r"([\\`*_{}\[\]()#+!|~])", r"\\\1", line)
+    line = " ".join(parts.plain(value).split()).translate(_ESCAPES)
     # A line that begins so would be a list, a rule or a heading.
-    line = re.sub(r"^([-=]|\d+(?=\.(\s|$)))", lambda m: f"\\{m[0]}" if m[0] in "-=" else f"{m[0]}\\", line)
-    return line.replace("@", "@\u200b")
+    if line[:1] in _BEGINNINGS:
+        line = _BEGINNING.sub(lambda m: f"\\{m[0]}" if m[0] in "-=" else f"{m[0]}\\", line)
+    return line
+
+
+_cached = functools.lru_cache(maxsize=1 << 16)(text)
+"""Names come again and again in the rows of many metrics."""
+
+_ESCAPES = {
+    **{ord(c): f"\\{c}" for c in "\\`*_{}[]()#+!|~"},
+    **{ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("@"): "@\u200b"},
+}
+_BEGINNINGS = tuple("-=0123456789")
+_BEGINNING = re.compile(r"^([-=]|[0-9]+(?=\.(\s|$)))")
 
 
 def fenced(value: str) -> list[str]:
@@ -69,6 +106,11 @@ def fenced(value: str) -> list[str]:
     return [f"{fence}text", *inside.splitlines(), fence]
 
 
-def table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return _ready(columns, (tuple(map(text, row)) for row in rows))
+
+
+def _ready(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """A table whose cells are markdown already."""
     head = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    return head + [f"| {' | '.join(text(cell) for cell in row)} |" for row in rows]
+    return head + [f"| {' | '.join(row)} |" for row in rows]

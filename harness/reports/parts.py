@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.records import KINDS, Header, Run
-from harness.verdicts import VERDICTS, Judgement, MetricVerdict, TestVerdict
+from harness.verdicts import VERDICTS, Judgement, TestVerdict
 
 DETAIL_LINES = 12
 FOLD = 5
@@ -30,8 +30,15 @@ class Trouble:
 
 def plain(text: str) -> str:
     """Text from tests and logs without escape sequences and control characters."""
+    if text.isprintable():  # nearly all of it, and a report may have many thousand rows
+        return text
     text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?", "", text)
     return "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)
+
+
+def one_line(text: str) -> str:
+    """The same on one line, for a row of a table."""
+    return text if text.isprintable() else " ".join(plain(text).split())
 
 
 def where(header: Header) -> list[tuple[str, str]]:
@@ -190,25 +197,6 @@ def suite_rows(judgement: Judgement) -> Iterator[tuple[str, ...]]:
 
 
 _FAILED = ("newly_failing", "failing", "known_expired", "control_failed", "infrastructure")
-
-METRIC_COLUMNS = ("test", "metric", "tests", "median", "ratio to baseline", "verdict")
-
-
-def metric_rows(judgement: Judgement) -> Iterator[tuple[str, ...]]:
-    """One row for each test function and metric: the median over its tests, and the least and greatest ratio.
-
-    Every sample is in the run folder; one row a test would bury the rest.
-    """
-    groups: dict[tuple[str, str, str], list[MetricVerdict]] = {}
-    for m in judgement.metrics:
-        groups.setdefault((m.test.partition("[")[0], m.metric, m.unit), []).append(m)
-    for (test, metric, unit), members in sorted(groups.items()):
-        values = sorted(m.median for m in members if m.median is not None)
-        ratios = sorted(m.ratio for m in members if m.ratio is not None)
-        middle = f"{values[len(values) // 2]:.4g} {unit}" if values else "unknown"
-        span = f"{ratios[len(ratios) // 2]:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})" if ratios else "none"
-        yield (plain(test), plain(metric), str(len(members)), middle, span, members[0].verdict)
-
 
 CROSSING_COLUMNS = ("trace", "beside", "verdict", "largest difference", "why")
 

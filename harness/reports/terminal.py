@@ -10,14 +10,18 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.records import Run
-from harness.reports import parts
+from harness.reports import metric_parts, parts
+from harness.reports.metric_parts import Given
 from harness.verdicts import Judgement
 
 NAME = "terminal"
+NOTHING = Given()
 _STYLE = {"green": "bold green", "red": "bold red", "no_verdict": "bold yellow"}
 
 
-def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = False) -> str:
+def render(
+    run: Run, judgement: Judgement, *, width: int = 110, color: bool = False, given: Given = NOTHING
+) -> str:
     """The report as lines of `width` columns; with escape codes only when `color` is set."""
     console = Console(
         file=io.StringIO(),
@@ -44,10 +48,7 @@ def render(run: Run, judgement: Judgement, *, width: int = 110, color: bool = Fa
             console.print(Text(f"  {test}: {why}"))
     _title(console, "Suites")
     _table(console, parts.SUITE_COLUMNS, list(parts.suite_rows(judgement)))
-    metrics = list(parts.metric_rows(judgement))
-    if metrics:
-        _title(console, "Metrics")
-        _table(console, parts.METRIC_COLUMNS, metrics)
+    _metrics(console, run, judgement, given)
     crossings = list(parts.crossing_rows(judgement))
     if crossings:
         _title(console, "Across runners")
@@ -101,6 +102,70 @@ def _known(console: Console, judgement: Judgement) -> None:
         console.print(Padding(Text(parts.plain(reason)), (0, 0, 0, 4)))
         console.print(Padding(Text(parts.plain(link)), (0, 0, 0, 4)), soft_wrap=True)
         console.print(Padding(Text(f"seen: {seen}", style="dim"), (0, 0, 0, 4)))
+
+
+def _metrics(console: Console, run: Run, judgement: Judgement, given: Given) -> None:
+    if judged := metric_parts.judged(judgement):
+        _title(console, "Metrics")
+        _note(console, metric_parts.JUDGED_CAPTION)
+        styles = {"regressed": "red", "improved": "green", "equivalent": "", "new": ""}
+        rows = [(metric_parts.judged_row(m), styles.get(m.verdict, "yellow")) for m in judged]
+        _grouped(console, metric_parts.JUDGED_COLUMNS, rows)
+        for line in metric_parts.whys(judged):
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
+        if (better := metric_parts.new_baseline(run, judgement, given)) is not None:
+            console.print(Padding(Text(better[0]), (0, 0, 0, 2)))
+            console.print(Text(f"    {better[1]}"), soft_wrap=True)
+    if shown := list(metric_parts.shown_rows(judgement)):
+        _title(console, "Metrics that are only shown")
+        _grouped(console, metric_parts.SHOWN_COLUMNS, [(row, "") for row in shown])
+    if rates := metric_parts.rates(run, judgement, given):
+        _title(console, "Rates")
+        _grouped(console, metric_parts.RATE_COLUMNS, [(row, "") for row in metric_parts.rate_rows(rates)])
+        for note in metric_parts.rate_notes(rates):
+            _note(console, note)
+    if (costs := metric_parts.costs(run, rates, given)) is not None:
+        _title(console, "Costs")
+        if costs.rows:
+            _grouped(console, metric_parts.COST_COLUMNS, [(row, "") for row in metric_parts.cost_rows(costs)])
+        for note in metric_parts.cost_notes(costs):
+            _note(console, note)
+
+
+def _note(console: Console, text: str) -> None:
+    console.print(Padding(Text(text, style="dim"), (0, 0, 0, 2)))
+
+
+def _grouped(console: Console, columns: tuple[str, ...], rows: list[tuple[tuple[str, ...], str]]) -> None:
+    """A table whose first column, a test, is a line of its own above the rows that share it. Not rich's table: that
+    one takes seconds for some thousand rows, and folds a test's name into a column of few letters."""
+    widths = [
+        max(map(len, column)) for column in zip(columns[1:], *(row[1:] for row, _ in rows), strict=True)
+    ]
+    gap = "  " if sum(widths) + 2 * len(widths) + 2 <= console.width else " "
+
+    def show(cells: tuple[str, ...], style: str) -> None:
+        first, *rest = (
+            cell.ljust(w) if n == 0 else cell.rjust(w)
+            for n, (cell, w) in enumerate(zip(cells, widths, strict=True))
+        )
+        _line(console, gap.join([f"    {first}", *rest]).rstrip(), style)
+
+    show(columns[1:], "dim")
+    last = None
+    for row, style in rows:
+        if row[0] != last:
+            _line(console, f"  {row[0]}", "bold")
+            last = row[0]
+        show(row[1:], style)
+
+
+def _line(console: Console, text: str, style: str) -> None:
+    """One line; without any work of rich's where there is none for it."""
+    if console.color_system is None and len(text) <= console.width and text.isascii():
+        console.file.write(text + "\n")
+    else:
+        console.print(Text(parts.plain(text), style=style))
 
 
 def _table(console: Console, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -14,9 +14,9 @@ def largest(ranks: Sequence[Mapping[str, Any]], key: str) -> list[float]:
 
 
 def work(ranks: Sequence[Mapping[str, Any]], samples: int) -> dict[str, float]:
-    """What one step did, over all ranks; without `flop` when a rank could not count."""
+    """What one step did over all ranks, each on a device of its own; without `flop` when a rank could not count."""
     counts = [r["flop"] for r in ranks]
-    found = {"samples": float(samples)}
+    found = {"samples": float(samples), "devices": float(len(ranks))}
     return found if None in counts else {**found, "flop": float(sum(counts))}
 
 

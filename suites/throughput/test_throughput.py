@@ -151,7 +151,7 @@ def test_inference(policy: Any, target: Any, clip: clips.Clip, measure: Any, rec
         lambda: kept.append(policy.predict(image, INSTRUCTION)),
         rounds=30,
         warmup=3,
-        work={"actions": policy.batch * policy.horizon, "inferences": 1},
+        work={"actions": policy.batch * policy.horizon, "inferences": 1, "devices": 1},
     )
     for actions in kept:
         judge(record, joined.actions_fault(actions, (policy.batch, policy.horizon, policy.dimensions)))
