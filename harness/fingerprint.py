@@ -82,12 +82,19 @@ def _git(folder: Path, *words: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _processor() -> str | None:
+def _processor(path: Path = Path("/proc/cpuinfo")) -> str | None:
+    """The processor's name; where the kernel knows none (ARM), its maker's number and part."""
+    numbers: dict[str, str] = {}
     try:
-        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as file:
+        with path.open(encoding="utf-8", errors="replace") as file:
             for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
+                name, _, value = (w.strip() for w in line.partition(":"))
+                if name == "model name" and value:
+                    return value
+                if name in ("CPU implementer", "CPU part"):
+                    numbers.setdefault(name, value)
     except OSError:
         pass
+    if len(numbers) == 2:
+        return f"CPU implementer {numbers['CPU implementer']}, part {numbers['CPU part']}"
     return platform.processor() or None
