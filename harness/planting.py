@@ -43,23 +43,11 @@ class Clean:
 def plant_all(
     chosen: Sequence[Any], say: Callable[[str], None], jobs: int = 2
 ) -> tuple[list[Clean], list[Planted]]:
-    """Runs the clean target first, suite by suite, then each defect in a pytest of its own.
-
-    Suites with a defect of a metric come last, and alone: their times say nothing on a busy machine.
-    """
-    from harness.planting_repeated import plant_repeated
-
-    timed = sorted({d.suite for d in chosen if d.metric is not None})
-    others = [d for d in chosen if d.suite not in timed]
-    suites = sorted({d.suite for d in others})
+    """Runs the clean target first, suite by suite, then each defect in a pytest of its own."""
+    suites = sorted({d.suite for d in chosen})
     with ThreadPoolExecutor(jobs) as pool:
-        clean = list(pool.map(lambda s: _clean(s, [d for d in others if d.suite == s], say), suites))
-        planted = list(pool.map(lambda d: _plant(d, say), others))
-    for suite in timed:
-        its_clean, its_planted = plant_repeated(suite, [d for d in chosen if d.suite == suite], say)
-        clean.append(its_clean)
-        planted += its_planted
-    return clean, planted
+        clean = list(pool.map(lambda s: _clean(s, [d for d in chosen if d.suite == s], say), suites))
+        return clean, list(pool.map(lambda d: _plant(d, say), chosen))
 
 
 def _clean(suite: str, defects: Sequence[Any], say: Callable[[str], None]) -> Clean:

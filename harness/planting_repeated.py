@@ -9,7 +9,7 @@ from typing import Any
 
 from harness import policy
 from harness.judge_metrics import collect, judge_metrics
-from harness.planting import Clean, Planted, run_suite
+from harness.planting import Clean, Planted, plant_all, run_suite
 from harness.policy import Rule
 from harness.records import Run, record_from_json, to_json
 from harness.verdicts import Baseline, BaselineMetric, MetricVerdict
@@ -19,69 +19,86 @@ HEAD_PROCESSES = 3
 """The fewest that have a verdict."""
 WIDER = 2.0
 """How many times its noise a metric must show when only its scatter was made larger."""
-FOUND = ("regressed", "incomparable", "missing")
+CERTAIN = 2.0
+"""From so many times what it calls detectable on, the judge must find a change."""
+FOUND = ("regressed", "incomparable")
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Clean runs of the same tests: `base` is what is judged against, `head` what defects of records alter."""
+    """Clean runs of the tests that a defect names: `base` is what it is judged against, `head` what it alters if it is
+    one of records."""
 
     base: Run
     head: Run
     rules: tuple[Rule, ...]
 
 
-def plant_repeated(
-    suite: str, defects: Sequence[Any], say: Callable[[str], None]
-) -> tuple[Clean, list[Planted]]:
-    """Two clean runs first, then each defect; one process at a time, since a busy machine would be a defect too."""
-    clean, bench = _clean(suite, defects, say)
-    planted = []
-    for defect in defects:
-        if bench is None:
-            found = Planted(defect.name, suite, "broken", None, f"no clean runs: {clean.why}", 0.0)
-        else:
-            found = _plant(defect, bench)
-        say(f"{found.defect}: {found.result} ({found.why})")
-        planted.append(found)
+def plant_every(
+    chosen: Sequence[Any], say: Callable[[str], None], jobs: int = 2
+) -> tuple[list[Clean], list[Planted]]:
+    """All defects: first, `jobs` at once, those that a test catches; then, suite by suite, those with a metric."""
+    timed = sorted({d.suite for d in chosen if d.metric is not None})
+    clean, planted = plant_all([d for d in chosen if d.suite not in timed], say, jobs)
+    for suite in timed:
+        its_clean, its_planted = plant_repeated(suite, [d for d in chosen if d.suite == suite], say)
+        clean.append(its_clean)
+        planted += its_planted
     return clean, planted
 
 
-def _clean(suite: str, defects: Sequence[Any], say: Callable[[str], None]) -> tuple[Clean, Bench | None]:
-    select = " or ".join(dict.fromkeys(f"({d.select})" for d in defects))
-    runs, why = [], ""
-    for count in (BASE_PROCESSES, HEAD_PROCESSES):
-        run, output = run_suite(suite, select, ["--repeat", str(count)])
-        bad = [] if run is None else [r for r in run.records if r.outcome != "passed"]
-        if run is None or run.header.finished is None or not run.records:
-            why = f"the run gave no records: {output[-500:]}"
-        elif bad:
-            why = f"{bad[0].test}: {bad[0].kind}: {bad[0].reason}"
+def plant_repeated(
+    suite: str, defects: Sequence[Any], say: Callable[[str], None]
+) -> tuple[Clean, list[Planted]]:
+    """Clean runs and after them the defects, selection by selection: what else a process does changes its times.
+
+    One process at a time, since a busy machine would be a defect too.
+    """
+    rules = policy.load()
+    planted: list[Planted] = []
+    passed, faults = 0, []
+    for select in dict.fromkeys(d.select for d in defects):
+        mine = [d for d in defects if d.select == select]
+        base, why = _run_clean(suite, select, BASE_PROCESSES)
+        head = base
+        if base is not None and any(d.alter is not None for d in mine):
+            head, why = _run_clean(suite, select, HEAD_PROCESSES)
+        if base is not None and head is not None:
+            passed += len({r.test for r in base.records if not r.control})
         else:
-            runs.append(run)
-            continue
-        break
-    ok = len(runs) == 2
-    if ok:
-        tests = len({r.test for r in runs[0].records})
-        why = f"{tests} tests passed in {BASE_PROCESSES} and in {HEAD_PROCESSES} processes"
-    say(f"{suite}: clean target: {'clean' if ok else 'NOT CLEAN'} ({why})")
-    return Clean(suite, ok, why), Bench(runs[0], runs[1], policy.load()) if ok else None
+            faults.append(why)
+        for defect in mine:
+            if base is None or head is None:
+                found = Planted(defect.name, suite, "broken", None, f"no clean run: {why}", 0.0)
+            else:
+                found = _plant(defect, Bench(base, head, rules))
+            say(f"{found.defect}: {found.result} ({found.why})")
+            planted.append(found)
+    told = faults[0] if faults else f"{passed} tests passed in {BASE_PROCESSES} processes each"
+    say(f"{suite}: clean target: {'NOT CLEAN' if faults else 'clean'} ({told})")
+    order = [d.name for d in defects]
+    return Clean(suite, not faults, told), sorted(planted, key=lambda p: order.index(p.defect))
+
+
+def _run_clean(suite: str, select: str, processes: int) -> tuple[Run | None, str]:
+    """A clean run; None, and why not, when it is none."""
+    run, output = run_suite(suite, select, ["--without-controls", "--repeat", str(processes)])
+    if run is None or run.header.finished is None or not run.records:
+        return None, f"the run gave no records: {output[-500:]}"
+    bad = next((r for r in run.records if r.outcome != "passed"), None)
+    return (run, "") if bad is None else (None, f"{bad.test}: {bad.kind}: {bad.reason}")
 
 
 def _plant(defect: Any, bench: Bench) -> Planted:
     if defect.alter is not None:
-        head = altered(bench.head, defect.alter)
-    else:
-        # A fault that a test of its own catches needs one process.
-        count = 1 if defect.metric is None else HEAD_PROCESSES
-        options = ["--defect", defect.name, "--without-controls", "--repeat", str(count)]
-        run, output = run_suite(defect.suite, defect.select, options)
-        if run is None:
-            why = f"no answer: {output[-500:]}"
-            return Planted(defect.name, defect.suite, "broken", None, why, 0.0)
-        head = run
-    return judge_planted(defect, head, bench)
+        return judge_planted(defect, altered(bench.head, defect.alter), bench)
+    # A fault that a test of its own catches needs one process.
+    count = 1 if defect.metric is None else HEAD_PROCESSES
+    options = ["--defect", defect.name, "--without-controls", "--repeat", str(count)]
+    run, output = run_suite(defect.suite, defect.select, options)
+    if run is None:
+        return Planted(defect.name, defect.suite, "broken", None, f"no answer: {output[-500:]}", 0.0)
+    return judge_planted(defect, run, bench)
 
 
 def altered(run: Run, alter: Callable[[dict[str, Any]], dict[str, Any]]) -> Run:
@@ -131,10 +148,10 @@ def decide(defect: Any, row: MetricVerdict, clean_noise: float | None) -> str:
         return "inconclusive" if row.verdict == "inconclusive" and wider else "missed"
     if row.verdict in FOUND:
         return "caught"
-    if row.verdict != "inconclusive" or defect.expect != "power":
+    if row.verdict != "inconclusive" or defect.expect != "power" or row.detectable is None:
         return "missed"
-    seen = row.detectable is not None and defect.effect >= WIDER * row.detectable
-    return "missed" if seen else "inconclusive"
+    # At `detectable` itself one in five is not found.
+    return "missed" if defect.effect >= CERTAIN * row.detectable else "inconclusive"
 
 
 def words(row: MetricVerdict) -> str:

@@ -29,7 +29,10 @@ EQUIVALENCE_LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Series:
-    """One metric: a value a process, of the base and of the head. `minimum`: the relative change that matters."""
+    """One metric: a value a process, of the base and of the head. `minimum`: the relative change that matters.
+
+    Where higher is better, a change for the worse by 0.05 is one to 1 / 1.05: a rate is judged as its time is.
+    """
 
     base: tuple[float, ...]
     head: tuple[float, ...]

@@ -212,7 +212,7 @@ def test_dropped_processes_do_not_count() -> None:
     run = build(slower(0.2), flagged=[KEY], pairs=4)
     assert run.pairs is not None
     extra = Process("base", 99, 1, (CONTROL, T), 0, 7.0, "", dropped=True)
-    more = dataclasses.replace(run.pairs, processes=(extra, *run.pairs.processes))
+    more = dataclasses.replace(run.pairs, processes=(*run.pairs.processes, extra))
     assert judged(dataclasses.replace(run, pairs=more))[1] == judged(run)[1]
     assert more.seconds() == run.pairs.seconds() + 7.0
 

@@ -117,16 +117,14 @@ def test_uneven_sides_are_no_pairs() -> None:
 
 
 def test_a_settled_metric_stays_in_the_family() -> None:
-    """Holm counts at each look all flagged metrics, also those that were settled before."""
+    """Holm counts at each look all flagged metrics, also one that was settled before."""
     rng = np.random.default_rng(3)
-    clear, weak = drawn(rng, 0.20), drawn(rng, 0.0, noise=0.03)
-    alone, beside = decide([weak])[0], decide([clear, weak])[1]
-    assert alone.finding.verdict == beside.finding.verdict == "inconclusive"
-    assert alone.finding.p_worse == beside.finding.p_worse
-    # With three metrics of which two are clear, nothing is multiplied for the last; with two weak ones it is.
-    assert decide([clear, weak, weak])[1].finding.p_gate == pytest.approx(
-        min(1.0, 2 * (alone.finding.p_worse or 0))
-    )
+    same, weak = drawn(rng, 0.0, noise=0.001), drawn(rng, 0.04, noise=0.03)
+    (alone,), (settled_before, beside) = decide([weak]), decide([same, weak])
+    assert (settled_before.finding.verdict, settled_before.pairs) == ("equivalent", LOOKS[0])
+    assert (beside.finding.verdict, beside.pairs) == ("inconclusive", LOOKS[-1])
+    assert 0 < (alone.finding.p_gate or 0) < 0.5
+    assert beside.finding.p_gate == pytest.approx(2 * (alone.finding.p_gate or 0))
 
 
 def test_each_look_has_its_share_of_the_level() -> None:

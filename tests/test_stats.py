@@ -376,6 +376,13 @@ def test_without_noise_any_distance_is_certain() -> None:
         assert compare([calm])[0].noise == 0
 
 
+@given(st.lists(st.floats(1e-9, 1e9), min_size=3, max_size=12))
+def test_rounding_is_no_noise_of_pairs(base: list[float]) -> None:
+    """Pairs that all differ by just the minimum have no noise, and are neither regressed nor equivalent."""
+    (found,) = compare_pairs([Series(tuple(base), tuple(1.02 * v for v in base), 0.02)])
+    assert (found.noise, found.verdict) == (0, "inconclusive")
+
+
 def test_a_change_no_number_holds_is_unknown() -> None:
     """Where the ratio overflows there is a verdict and no number for the change."""
     (found,) = compare([Series((1e-300,) * 3, (1e300,) * 3)])

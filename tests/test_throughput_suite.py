@@ -219,7 +219,7 @@ class Training:
 
     batch, inputs, outputs = 3, 8, 5
 
-    def __init__(self, steps: int, **options: Any) -> None:
+    def __init__(self, steps: int, device: bool = False, **options: Any) -> None:
         import torch
 
         from suites.throughput.stopwatch import Stopwatch
@@ -229,7 +229,7 @@ class Training:
         self.read: list[int] = []
         self.waits: list[int] = []
         ended = lambda: self.waits.append(len(self.read))  # noqa: E731
-        self.watch = Stopwatch(self.optimizer, self.read, steps, ended, device=False, **options)
+        self.watch = Stopwatch(self.optimizer, self.read, steps, ended, device=device, **options)
 
     def step(self) -> None:
         import torch
@@ -269,24 +269,40 @@ def test_operations_are_those_of_one_step() -> None:
 
 
 def test_an_attention_on_a_cpu_is_counted() -> None:
-    """Scaled dot-product attention is two products forward; without a count for CPUs MFU would be told too low."""
+    """Scaled dot-product attention is two products forward and more than twice that with its backward: were it not
+    counted on a CPU, a share of the peak would be told too low."""
     import torch
-    from torch.utils.flop_counter import FlopCounterMode
 
-    from suites.throughput.stopwatch import ON_A_CPU
+    from suites.throughput.stopwatch import Stopwatch
 
     heads, length, width = 2, 16, 8
-    q, k, v = (torch.ones(1, heads, length, width, requires_grad=True) for _ in range(3))
-    counts = []
-    for backward in (False, True):
-        with FlopCounterMode(display=False, custom_mapping=ON_A_CPU) as counter:
-            out = torch.nn.functional.scaled_dot_product_attention(q, k, v)
-            if backward:
-                out.sum().backward()
-        counts.append(counter.get_total_flops())
-    product = 2 * heads * length * length * width
-    assert counts[0] == 2 * product
-    assert counts[1] > 4 * product
+    parts = [torch.nn.Parameter(torch.ones(1, heads, length, width)) for _ in range(3)]
+    optimizer = torch.optim.SGD(parts, lr=0.1)
+    forward = 2 * (2 * heads * length * length * width)
+    watch = Stopwatch(optimizer, [], 1, lambda: None, device=False)
+    for _ in range(2):
+        torch.nn.functional.scaled_dot_product_attention(*parts).sum().backward()
+        optimizer.step()
+    assert watch.flop == forward + 2.5 * forward, (
+        "the backward pass makes the scores anew, and four products more"
+    )
+
+
+def test_the_memory_of_a_device_is_its_peak_in_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device's own mark is set back at each step's begin and read at its end."""
+    import torch
+
+    mark = [0]
+    monkeypatch.setattr(
+        torch.accelerator, "reset_peak_memory_stats", lambda: mark.__setitem__(0, 0), raising=False
+    )
+    monkeypatch.setattr(torch.accelerator, "max_memory_allocated", lambda: mark[0], raising=False)
+    training = Training(steps=3, device=True)
+    for number in (5, 9, 7):
+        mark[0] = max(mark[0], number)
+        training.step()
+    assert training.watch.device == [5, 9, 7]
+    assert len(training.watch.host) == 3
 
 
 def test_without_counting_nothing_is_counted() -> None:

@@ -25,14 +25,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     sys.path.insert(0, str(ROOT))
     from fixtures import defects
-    from harness import planting
+    from harness.planting_repeated import plant_every
 
     every = [defects.get(n) for n in defects.names()]
     chosen = [d for d in every if options.suite in (None, d.suite)]
     if not chosen:
         there = ", ".join(sorted({d.suite for d in every}))
         raise UsageError(f"--suite {options.suite}: no defects for it; there are defects for: {there}")
-    clean, planted = planting.plant_all(
+    clean, planted = plant_every(
         chosen, lambda line: print(line, file=sys.stderr, flush=True), max(1, options.jobs)
     )
     if options.format == "json":
