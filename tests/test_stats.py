@@ -22,7 +22,7 @@ from harness.stats import Finding, Series, compare, compare_pairs, screen, scree
 
 Compare = Callable[[Sequence[Series]], list[Finding]]
 BOTH = pytest.mark.parametrize("judge", [compare, compare_pairs])
-FEWER = settings(max_examples=50)
+FEWER = settings(max_examples=30)
 MIRROR = {"regressed": "improved", "improved": "regressed"}
 NUMBERS = [f.name for f in dataclasses.fields(Finding) if f.name not in ("verdict", "why")]
 
@@ -269,7 +269,7 @@ def test_corrections_are_over_their_families(judge: Compare, family: list[Series
     assert [f.q for f in found] == pytest.approx(list(expected))
 
 
-@settings(max_examples=30)  # statsmodels takes 50 ms for Holm's
+@settings(max_examples=12)  # statsmodels takes 50 ms for Holm's
 @given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.5, 1.0]), min_size=1, max_size=30))
 def test_holm_and_hochberg(p: list[float]) -> None:
     """Both corrections give statsmodels' adjusted values, ties and ends included."""
@@ -278,6 +278,7 @@ def test_holm_and_hochberg(p: list[float]) -> None:
     assert list(stats.holm([])) == list(stats.benjamini_hochberg([])) == []
 
 
+@FEWER
 @given(metrics())
 def test_one_pair_metric_is_scipys_t(s: Series) -> None:
     """A single metric of pairs is scipy's one-sample t of the logarithms against the minimum, and its interval."""
@@ -296,6 +297,7 @@ def test_one_pair_metric_is_scipys_t(s: Series) -> None:
     assert found.degrees == len(s.base) - 1
 
 
+@FEWER
 @given(metrics())
 def test_equivalent_pairs_are_statsmodels_tost(s: Series) -> None:
     """A single metric of pairs that did not change is equivalent when statsmodels' TOST of the logarithms is below 5 %."""

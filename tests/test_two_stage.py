@@ -18,7 +18,7 @@ from filelock import FileLock
 import runs
 from harness import policy, revisions, rundir
 from harness.commands.report import judged
-from harness.errors import UsageError
+from harness.errors import TargetUnavailable, UsageError
 from harness.targets import base, checkout
 from harness.targets.base import TargetSpec
 
@@ -373,6 +373,25 @@ def test_the_reference_has_only_clean(tmp_path: Path) -> None:
     assert revisions.locate_base("clean", TargetSpec("reference", defect="x"), _never) == TargetSpec(
         "reference"
     )
+
+
+def test_the_checkout_in_the_cache_has_revisions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real target's commit before the head's is found, and loads as the same target of another commit."""
+    try:
+        head = base.locate("vitra", None, [], clone=False, say=_never)
+    except TargetUnavailable as error:
+        pytest.skip(str(error))
+    git = ["git", "-C", str(head.path)]
+    if subprocess.run([*git, "rev-parse", "-q", "--verify", "HEAD~1"], check=False).returncode:
+        pytest.skip(f"{head.path} has one commit alone")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
+    found = revisions.locate_base("HEAD~1", head, lambda line: None)
+    try:
+        assert (found.name, found.dirty) == ("vitra", False)
+        assert found.commit != head.commit
+        assert base.locate("vitra", str(head.path), [], clone=False, say=_never) == head
+    finally:
+        subprocess.run([*git, "worktree", "remove", "--force", str(found.path)], check=True)
 
 
 def test_rules_are_there() -> None:
