@@ -162,8 +162,9 @@ def pytest_runtest_makereport(
             report.outcome, report.wasxfail = "skipped", f"known issue {issue.id}"
     if report.when == "teardown":
         name, notes = plain_id(item.nodeid), phases["notes"]
-        if state.repeat is not None and phases["outcome"] == "passed" and not notes.metrics:
-            phases.update(outcome="error", kind="harness", reason="passed, and kept no result")
+        fault = repeats.find_fault(notes) if state.repeat is not None else None
+        if fault is not None and phases["outcome"] == "passed":
+            phases.update(outcome="error", kind="harness", reason=fault)
         state.keep(record_of(name, state.worker, state.started, state.folder, phases, state.repeat))
     return report
 

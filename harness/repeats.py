@@ -101,6 +101,15 @@ def run_one(
                 process.wait()
 
 
+def find_fault(notes: Notes) -> str | None:
+    """Why a repeated test that passed has no result that a process may enter with; None when it has."""
+    names = [m.name for m in notes.metrics]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        return f"kept {twice[0]} twice: it would count as two processes"
+    return None if names else "passed, and kept no result"
+
+
 class Measure:
     """Times a function through pytest-benchmark and keeps the raw seconds."""
 

@@ -92,8 +92,15 @@ def test_one_bad(record):
 
 
 def test_no_result_is_an_error(tmp_path: Path) -> None:
-    """A repeated test that passes and keeps no metric is an error: nothing was measured."""
-    done = runs.made_up(tmp_path, HEAD + "@pytest.mark.repeated\ndef test_empty(): pass\n")
+    """A repeated test that passes and keeps no metric, or one twice, is an error: no value a process."""
+    twice = """
+@pytest.mark.repeated
+def test_twice(record):
+    for _ in range(2):
+        record.metric("x", "s", [1.0])
+"""
+    done = runs.made_up(tmp_path, HEAD + "@pytest.mark.repeated\ndef test_empty(): pass\n" + twice)
+    assert verdicts(done)["test_twice"] == "error"
     (record,) = [r for r in done.run.records if r.test.endswith("test_empty")]
     assert (record.outcome, record.kind, record.reason) == (
         "error",
