@@ -32,6 +32,8 @@ class Taken:
     bad: list[str] = field(default_factory=list)
     trends: list[float] = field(default_factory=list)
     work: dict[str, float] = field(default_factory=dict)
+    repeats: set[int | None] = field(default_factory=set)
+    """Of the processes that gave a value."""
 
 
 def collect(run: Run, rules: Sequence[Rule]) -> dict[str, Taken]:
@@ -61,6 +63,7 @@ def _take(row: Taken, record: Record, metric: Metric, statistic: str) -> None:
         row.bad.append(f"{what}: no {statistic}")
         return
     row.values.append(value)
+    row.repeats.add(record.repeat)
     if record.repeat is not None and statistic == "median" and metric.unit == "s":
         from harness.series import judge_trend  # numpy: only where there is something to judge
 
@@ -87,6 +90,9 @@ def judge_metrics(run: Run, baseline: Baseline | None, rules: Sequence[Rule]) ->
             found.append(
                 shown(row, "incomparable", f"units differ: {' and '.join(sorted(set(row.units)))}", rule)
             )
+        elif len(row.values) != run.header.repeats or len(row.repeats) != run.header.repeats:
+            why = f"{len(row.values)} values of {len(row.repeats)} processes, {run.header.repeats} were to give one each"
+            found.append(shown(row, "missing", why, rule))
         elif base is None:
             found.append(shown(row, "new", "the baseline does not know it", rule))
         elif base.unit != row.units[0]:
@@ -94,9 +100,6 @@ def judge_metrics(run: Run, baseline: Baseline | None, rules: Sequence[Rule]) ->
             found.append(shown(row, "incomparable", why, rule))
         elif machine:
             found.append(shown(row, "incomparable", f"another machine: {machine}", rule))
-        elif len(row.values) < run.header.repeats:
-            why = f"{len(row.values)} of {run.header.repeats} processes gave a value"
-            found.append(shown(row, "missing", why, rule))
         else:
             asked.append((row, rule, base.medians))
     if asked:
@@ -115,6 +118,8 @@ def _compared(asked: Sequence[tuple[Taken, Rule, tuple[float, ...]]]) -> list[Me
 
 def differing_machine(header: Header, baseline: Baseline | None) -> str:
     """In what the machine differs from any that the baseline's times were measured on, in words; empty: in nothing."""
+    if baseline is not None and baseline.metrics and not baseline.measured:
+        return "the baseline does not say on what machine its times were taken"
     for source in () if baseline is None else baseline.measured:
         for name in SAME_MACHINE:
             here, there = header.machine.get(name), source.get(name)

@@ -14,7 +14,7 @@ from harness.policy import Rule
 from harness.records import Run, record_from_json, to_json
 from harness.verdicts import Baseline, BaselineMetric, MetricVerdict
 
-BASE_PROCESSES = 5
+BASE_PROCESSES = 4
 HEAD_PROCESSES = 3
 """The fewest that have a verdict."""
 WIDER = 2.0

@@ -41,6 +41,8 @@ PURE = (
     "harness.judge_words",
     "harness.judge_metrics",
     "harness.judge_pairs",
+    "harness.pairs",
+    "harness.pair_words",
     "harness.rates",
     "harness.cost",
     "harness.quantities",

@@ -355,7 +355,8 @@ def _base(unit: str, values: tuple[float, ...]) -> BaselineMetric:
 def _metric(samples: tuple[float, ...], base: BaselineMetric | None) -> tuple[Any, Judgement]:
     run = make_run([make_record(A, metrics=(Metric("rate", "frames/s", samples),), repeat=1)])
     metrics = {} if base is None else {f"{A}::rate": base}
-    judgement = judge(run, make_baseline({A: "passed"}, metrics=metrics), today=TODAY, rules=RULES)
+    baseline = make_baseline({A: "passed"}, metrics=metrics, measured=(run.header.machine,))
+    judgement = judge(run, baseline, today=TODAY, rules=RULES)
     return judgement.metrics[0], judgement
 
 

@@ -159,9 +159,24 @@ def test_too_few_processes_are_missing() -> None:
     found = one(run, baseline(row("load_s")))
     assert found.verdict == "missing"
     assert found.unsettled
-    assert "2 of 3" in found.why
+    assert "2 processes, 3 were to" in found.why
     late = run_of([[metric("load_s", v)] for v in (1.0, 1.001, 0.999)], repeats=4)
     assert one(late, baseline(row("load_s"))).verdict == "missing"
+    new = one(run, baseline())
+    assert (new.verdict, new.unsettled) == ("missing", True), "not new: a process gave nothing"
+
+
+def test_a_value_more_does_not_hide_a_process_without() -> None:
+    """Processes are counted, not values: one that gave two leaves another's loss to be seen."""
+    run = run_of([[metric("load_s", 1.0), metric("load_s", 1.001)], [metric("load_s", 1.0)], []])
+    assert one(run, baseline(row("load_s"))).verdict == "missing"
+
+
+def test_times_of_an_unknown_machine_are_incomparable() -> None:
+    """A baseline that does not say where its times were taken is compared with none."""
+    run = run_of([metric("load_s", 1.0)] for _ in range(3))
+    unknown = dataclasses.replace(baseline(row("load_s")), measured=())
+    assert one(run, unknown).verdict == "incomparable"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "error", "skipped"])
