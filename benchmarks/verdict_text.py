@@ -124,7 +124,7 @@ def _ours(cells: Cells, rule: Rule, worlds: Sequence[World]) -> list[str]:
         row("detectable change that it prints (median)", lambda w: _detectable(cells[w, NOTHING, rule.name]))
     )
     if rule.one_look:
-        rows.append(row("power at that change (0.80 is meant)", share(DETECTABLE, REGRESSED)))
+        rows.append(row("power there (0.80 meant, if all have one noise)", share(DETECTABLE, REGRESSED)))
     rows.append(row("tests run anew, nothing changed", lambda w: _mean(cells[w, NOTHING, rule.name].tests)))
     rows.append(row("tests run anew, +5 % in 5 metrics", lambda w: _mean(cells[w, FIVE, rule.name].tests)))
     return table(["", *(w.name for w in worlds)], rows)

@@ -80,7 +80,7 @@ def _judge_tests(
         # Of several records that ended alike, one that is fine must not hide one that is not.
         causes = tuple(triaged.get(t, ()))
         found = [_judge_test(t, run, r, base.get(t), today, causes) for r in groups.get(t, [None])]
-        worst = max(found, key=lambda v: (not v.green, -rank_of(v), repr(v.record)))
+        worst = max(found, key=_badness)
         verdicts.append(_with_lost_repeats(worst, groups.get(t, ()), _processes(run, t)))
     if run.header.planned is not None and not run.header.selection.partial:
         verdicts += [
@@ -88,6 +88,12 @@ def _judge_tests(
             for t in sorted(set(base) - planned - set(records))
         ]
     return tuple(verdicts)
+
+
+def _badness(v: TestVerdict) -> tuple[bool, int, str]:
+    """Of verdicts that are alike, the words of the record decide: its many samples say nothing of the outcome."""
+    record = None if v.record is None else dataclasses.replace(v.record, metrics=(), traces=())
+    return not v.green, -rank_of(v), repr(record)
 
 
 def _judge_test(

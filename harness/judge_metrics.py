@@ -21,7 +21,8 @@ SAME_MACHINE = ("processor", "cpu_usable")
 
 @dataclass
 class Taken:
-    """One row of a run: a value for each process that gave one. `bad`: why a process gave none."""
+    """One row of a run: a value for each process that gave one. `bad`: why a process gave none. `timed`: the samples
+    after warm-up, by process, of a row whose trend is told."""
 
     test: str
     metric: str
@@ -30,6 +31,7 @@ class Taken:
     values: list[float] = field(default_factory=list)
     samples: int = 0
     bad: list[str] = field(default_factory=list)
+    timed: list[tuple[float, ...]] = field(default_factory=list)
     trends: list[float] = field(default_factory=list)
     work: dict[str, float] = field(default_factory=dict)
     repeats: set[int | None] = field(default_factory=set)
@@ -65,9 +67,17 @@ def _take(row: Taken, record: Record, metric: Metric, statistic: str) -> None:
     row.values.append(value)
     row.repeats.add(record.repeat)
     if record.repeat is not None and statistic == "median" and metric.unit == "s":
-        from harness.series import judge_trend  # numpy: only where there is something to judge
+        row.timed.append(metric.samples[metric.warmup :])
 
-        trend = judge_trend(metric.samples[metric.warmup :])
+
+def mark_trends(rows: Sequence[Taken]) -> None:
+    """Notes by how much the samples of which processes still trend: of all rows at once, which is what makes it quick."""
+    timed = [(row, samples) for row in rows for samples in row.timed]
+    if not timed:
+        return
+    from harness.series import judge_trends  # numpy: only where there is something to judge
+
+    for (row, _), trend in zip(timed, judge_trends([s for _, s in timed]), strict=True):
         if trend is not None and trend.trending:
             row.trends.append(trend.change)
 
@@ -75,6 +85,7 @@ def _take(row: Taken, record: Record, metric: Metric, statistic: str) -> None:
 def judge_metrics(run: Run, baseline: Baseline | None, rules: Sequence[Rule]) -> tuple[MetricVerdict, ...]:
     """A verdict for each row, judged as one family; rows of tests that are not repeated are only shown."""
     taken = collect(run, rules)
+    mark_trends(list(taken.values()))
     repeated = {r.test for r in run.records if r.repeat is not None}
     machine = differing_machine(run.header, baseline)
     found: list[MetricVerdict] = []

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.judge_metrics import Taken, collect, finite_ratio, shown, with_trend
+from harness.judge_metrics import Taken, collect, finite_ratio, mark_trends, shown, with_trend
 from harness.pairs import Pairs
 from harness.policy import Rule, rule_of
 from harness.records import Run
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.stats import Finding, Series
 
 
-REACH = 2.0
+REACH = 2.5
 """A metric of which the screen would not have seen a change of so many times the minimum (four times in five) goes on to
 the pairs as well: that nothing was seen of it says nothing."""
 
@@ -124,7 +124,7 @@ def _row(
             row.taken.values += taken.values
             row.taken.samples += taken.samples
             row.taken.bad += taken.bad
-            row.taken.trends += taken.trends
+            row.taken.timed += taken.timed
             row.taken.work = taken.work
     row.taken.units = row.taken.units or sorted(units["base"]) or [like.units[0]]
     return row
@@ -172,11 +172,9 @@ def judge_two_stages(run: Run, rules: Sequence[Rule]) -> tuple[MetricVerdict, ..
     if pairs is None:
         raise ValueError("the run was not compared with a base")
     rows = rows_of(run, rules)
-    found = [
-        shown(taken, "shown", "stored and shown, not judged")
-        for key, taken in collect(run, rules).items()
-        if key not in rows
-    ]
+    others = [taken for key, taken in collect(run, rules).items() if key not in rows]
+    mark_trends([*(row.taken for row in rows.values()), *others])
+    found = [shown(taken, "shown", "stored and shown, not judged") for taken in others]
     usable = {key: row for key, row in rows.items() if row.odd is None and row.lost is None}
     screened = screen_rows(usable, pairs.level)
     decided = decide_rows(rows, pairs.flagged or (), pairs.looks)

@@ -14,6 +14,8 @@ from scipy import special
 TREND_LEVEL, TREND_CHANGE = 0.001, 0.03
 """Samples trend when their order is no chance at that level and the line through them changes by so much."""
 TREND_MOST = 400
+TREND_STEPS = 4_000_000
+"""Differences held at once: what bounds the memory."""
 TAIL = range(2, 9)
 TAIL_BEFORE = 5
 SHUFFLES = 1999
@@ -38,26 +40,56 @@ class Tail:
 
 
 def judge_trend(samples: Sequence[float]) -> Trend | None:
-    """Whether samples in their order rise or fall (Mann and Kendall's test, Theil and Sen's line); None below 8 samples
-    or with one that is not positive and finite."""
-    if len(samples) < 8 or not all(math.isfinite(s) and s > 0 for s in samples):
-        return None
-    values = np.asarray(samples, float)
-    if len(values) > TREND_MOST:  # medians of equal stretches: the test is quadratic
-        values = np.array([np.median(part) for part in np.array_split(values, TREND_MOST)])
-    n = len(values)
+    """As `judge_trends`, of one."""
+    return judge_trends([samples])[0]
+
+
+def judge_trends(many: Sequence[Sequence[float]]) -> list[Trend | None]:
+    """Of each: whether samples in their order rise or fall (Mann and Kendall's test, Theil and Sen's line); None below
+    8 samples or with one that is not positive and finite."""
+    found: list[Trend | None] = [None] * len(many)
+    by_length: dict[int, list[tuple[int, Any]]] = {}
+    for place, samples in enumerate(many):
+        if len(samples) < 8 or not all(math.isfinite(s) and s > 0 for s in samples):
+            continue
+        values = np.asarray(samples, float)
+        if len(values) > TREND_MOST:  # medians of equal stretches: the test is quadratic
+            values = np.array([np.median(part) for part in np.array_split(values, TREND_MOST)])
+        by_length.setdefault(len(values), []).append((place, values))
+    for n, members in by_length.items():
+        at_once = max(1, TREND_STEPS // (n * n))
+        for first in range(0, len(members), at_once):
+            part = members[first : first + at_once]
+            for (place, _), trend in zip(part, _trends(np.stack([v for _, v in part])), strict=True):
+                found[place] = trend
+    return found
+
+
+def _trends(values: Any) -> list[Trend]:
+    """Of each row, all of one length."""
+    n = values.shape[1]
     rows, columns = np.triu_indices(n, 1)
-    steps = values[columns] - values[rows]
-    s = float(np.sign(steps).sum())
-    _, ties = np.unique(values, return_counts=True)
-    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
-    if variance <= 0:
-        return Trend(0.0, 1.0, trending=False)
-    z = max(0.0, abs(s) - 1) / math.sqrt(variance)
-    p = float(special.erfc(z / math.sqrt(2)))
-    slope = float(np.median(steps / (columns - rows)))
-    change = slope * (n - 1) / float(np.median(values))
-    return Trend(change, p, p < TREND_LEVEL and abs(change) > TREND_CHANGE)
+    steps = values[:, columns] - values[:, rows]
+    s = np.sign(steps).sum(axis=1)
+    variance = (n * (n - 1) * (2 * n + 5) - _ties(values)) / 18
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.maximum(0.0, np.abs(s) - 1) / np.sqrt(variance)
+    p = special.erfc(z / math.sqrt(2))
+    change = np.median(steps / (columns - rows), axis=1) * (n - 1) / np.median(values, axis=1)
+    return [
+        Trend(c, q, q < TREND_LEVEL and abs(c) > TREND_CHANGE) if v > 0 else Trend(0.0, 1.0, trending=False)
+        for c, q, v in zip(change.tolist(), p.tolist(), variance.tolist(), strict=True)
+    ]
+
+
+def _ties(values: Any) -> Any:
+    """What alike values take from 18 times the variance of Kendall's sum, by row."""
+    taken = np.zeros(len(values))
+    ordered = np.sort(values, axis=1)
+    for row in np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1)):
+        _, ties = np.unique(ordered[row], return_counts=True)
+        taken[row] = float((ties * (ties - 1) * (2 * ties + 5)).sum())
+    return taken
 
 
 def tail_test(values: Sequence[float], *, seed: int = 0) -> Tail | None:
