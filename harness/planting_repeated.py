@@ -14,14 +14,14 @@ from harness.policy import Rule
 from harness.records import Run, record_from_json, to_json
 from harness.verdicts import Baseline, BaselineMetric, MetricVerdict
 
-BASE_PROCESSES = 4
+BASE, HEAD = "base", "head"
+BASE_PROCESSES = 5
 HEAD_PROCESSES = 3
 """The fewest that have a verdict."""
 WIDER = 2.0
 """How many times its noise a metric must show when only its scatter was made larger."""
 CERTAIN = 2.0
 """From so many times what it calls detectable on, the judge must find a change."""
-FOUND = ("regressed", "incomparable")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def plant_every(
 def plant_repeated(
     suite: str, defects: Sequence[Any], say: Callable[[str], None]
 ) -> tuple[Clean, list[Planted]]:
-    """Clean runs and after them the defects, selection by selection: what else a process does changes its times.
+    """Clean runs and defects, selection by selection: what else a process does changes its times.
 
     One process at a time, since a busy machine would be a defect too.
     """
@@ -59,19 +59,20 @@ def plant_repeated(
     passed, faults = 0, []
     for select in dict.fromkeys(d.select for d in defects):
         mine = [d for d in defects if d.select == select]
-        base, why = _run_clean(suite, select, BASE_PROCESSES)
-        head = base
-        if base is not None and any(d.alter is not None for d in mine):
-            head, why = _run_clean(suite, select, HEAD_PROCESSES)
-        if base is not None and head is not None:
-            passed += len({r.test for r in base.records if not r.control})
+        runs, fault = _collect(suite, select, schedule(mine))
+        if fault:
+            faults.append(fault)
         else:
-            faults.append(why)
+            passed += len({r.test for r in runs[BASE].records})
         for defect in mine:
-            if base is None or head is None:
-                found = Planted(defect.name, suite, "broken", None, f"no clean run: {why}", 0.0)
+            head = runs.get(HEAD if defect.alter is not None else defect.name)
+            if fault or head is None:
+                why = f"no clean run: {fault}" if fault else "no answer: its run left nothing"
+                found = Planted(defect.name, suite, "broken", None, why, 0.0)
             else:
-                found = _plant(defect, Bench(base, head, rules))
+                bench = Bench(runs[BASE], runs.get(HEAD, runs[BASE]), rules)
+                head = head if defect.alter is None else altered(head, defect.alter)
+                found = judge_planted(defect, head, bench)
             say(f"{found.defect}: {found.result} ({found.why})")
             planted.append(found)
     told = faults[0] if faults else f"{passed} tests passed in {BASE_PROCESSES} processes each"
@@ -80,25 +81,50 @@ def plant_repeated(
     return Clean(suite, not faults, told), sorted(planted, key=lambda p: order.index(p.defect))
 
 
-def _run_clean(suite: str, select: str, processes: int) -> tuple[Run | None, str]:
-    """A clean run; None, and why not, when it is none."""
-    run, output = run_suite(suite, select, ["--without-controls", "--repeat", str(processes)])
-    if run is None or run.header.finished is None or not run.records:
-        return None, f"the run gave no records: {output[-500:]}"
-    bad = next((r for r in run.records if r.outcome != "passed"), None)
-    return (run, "") if bad is None else (None, f"{bad.test}: {bad.kind}: {bad.reason}")
+def schedule(defects: Sequence[Any]) -> list[tuple[str, int]]:
+    """What is run for defects of one selection, in order: BASE, HEAD or a defect's name, in how many processes.
 
-
-def _plant(defect: Any, bench: Bench) -> Planted:
-    if defect.alter is not None:
-        return judge_planted(defect, altered(bench.head, defect.alter), bench)
+    Where an effect is small, in turns of one process each, so that a machine that becomes slower slows down all alike.
+    """
+    wanted = {BASE: BASE_PROCESSES}
+    if any(d.alter is not None for d in defects):
+        wanted[HEAD] = HEAD_PROCESSES
     # A fault that a test of its own catches needs one process.
-    count = 1 if defect.metric is None else HEAD_PROCESSES
-    options = ["--defect", defect.name, "--without-controls", "--repeat", str(count)]
-    run, output = run_suite(defect.suite, defect.select, options)
-    if run is None:
-        return Planted(defect.name, defect.suite, "broken", None, f"no answer: {output[-500:]}", 0.0)
-    return judge_planted(defect, run, bench)
+    wanted |= {d.name: HEAD_PROCESSES if d.metric else 1 for d in defects if d.alter is None}
+    if all(d.expect == "caught" for d in defects):
+        return list(wanted.items())
+    turns = range(max(wanted.values()))
+    return [(who, 1) for turn in turns for who, count in wanted.items() if turn < count]
+
+
+def _collect(suite: str, select: str, asked: Sequence[tuple[str, int]]) -> tuple[dict[str, Run], str]:
+    """The runs by what they are of, and why a clean one is not clean; a run that left nothing is not there."""
+    parts: dict[str, list[Run]] = {}
+    for who, processes in asked:
+        options = ["--without-controls", "--repeat", str(processes)]
+        options += [] if who in (BASE, HEAD) else ["--defect", who]
+        run, output = run_suite(suite, select, options)
+        if who in (BASE, HEAD):
+            bad = None if run is None else next((r for r in run.records if r.outcome != "passed"), None)
+            if run is None or run.header.finished is None or not run.records:
+                return {}, f"the run gave no records: {output[-500:]}"
+            if bad is not None:
+                return {}, f"{bad.test}: {bad.kind}: {bad.reason}"
+        if run is not None:
+            parts.setdefault(who, []).append(run)
+    return {who: joined(runs) for who, runs in parts.items()}, ""
+
+
+def joined(runs: Sequence[Run]) -> Run:
+    """Runs of the same tests as one: each process keeps its records, under the next number."""
+    records, before = [], 0
+    for run in runs:
+        for record in run.records:
+            number = None if record.repeat is None else before + record.repeat
+            records.append(dataclasses.replace(record, repeat=number))
+        before += run.header.repeats
+    header = dataclasses.replace(runs[0].header, repeats=before)
+    return dataclasses.replace(runs[0], header=header, records=tuple(records))
 
 
 def altered(run: Run, alter: Callable[[dict[str, Any]], dict[str, Any]]) -> Run:
@@ -146,7 +172,8 @@ def decide(defect: Any, row: MetricVerdict, clean_noise: float | None) -> str:
         noise = row.noise
         wider = noise is not None and clean_noise is not None and noise >= WIDER * clean_noise
         return "inconclusive" if row.verdict == "inconclusive" and wider else "missed"
-    if row.verdict in FOUND:
+    # Only another unit is the defect's doing: what else cannot be compared is this program's.
+    if row.verdict == "regressed" or (row.verdict == "incomparable" and "unit" in row.why):
         return "caught"
     if row.verdict != "inconclusive" or defect.expect != "power" or row.detectable is None:
         return "missed"
@@ -186,4 +213,5 @@ def baseline_of(run: Run, rules: Sequence[Rule]) -> Baseline:
         for key, row in collect(run, rules).items()
         if row.values
     }
-    return Baseline(run.header.comparability, {}, metrics, (), "a clean run, a moment ago")
+    measured = (run.header.machine,)
+    return Baseline(run.header.comparability, {}, metrics, (), "a clean run, a moment ago", measured=measured)

@@ -14,7 +14,18 @@ from builders import make_record, make_run
 from fixtures import defects
 from harness import ROOT, planting, planting_repeated, policy
 from harness.planting import Planted
-from harness.planting_repeated import Bench, altered, decide, judge_planted
+from harness.planting_repeated import (
+    BASE,
+    BASE_PROCESSES,
+    HEAD,
+    HEAD_PROCESSES,
+    Bench,
+    altered,
+    decide,
+    joined,
+    judge_planted,
+    schedule,
+)
 from harness.records import Metric, Run
 from harness.verdicts import MetricVerdict
 
@@ -156,15 +167,54 @@ def test_scatter_alone_has_no_verdict(noise: float) -> None:
     assert judge_planted(defect, clean.head, clean).result == "missed"
 
 
+def test_small_effects_take_turns_with_the_clean_target() -> None:
+    """Where an effect is small, clean and planted processes alternate; everything runs in as many processes as asked."""
+    every = [d for d in map(defects.get, defects.names()) if d.suite == "throughput"]
+    small = [d for d in every if d.select == defects.get("decode-slower-3").select]
+    turns = schedule(small)
+    assert {count for _, count in turns} == {1}
+    live = [d.name for d in small if d.alter is None]
+    assert [who for who, _ in turns[: len(live) + 2]] == [BASE, HEAD, *live]
+    totals = {who: sum(n for w, n in turns if w == who) for who, _ in turns}
+    assert totals == {BASE: BASE_PROCESSES, **dict.fromkeys([HEAD, *live], HEAD_PROCESSES)}
+    large = [d for d in every if d.select == defects.get("sample-dropped").select]
+    counts = {d.name: 1 if d.name == "sample-dropped" else HEAD_PROCESSES for d in large}
+    assert schedule(large) == [(BASE, BASE_PROCESSES), *counts.items()]
+
+
+def test_turns_are_joined_to_one_run() -> None:
+    """Joined runs hold each process once, under numbers that do not repeat, and say how many there were."""
+    one, two = measured(2, seed=4), measured(1, seed=5)
+    whole = joined([one, two])
+    assert whole.header.repeats == 3
+    assert [r.metrics for r in whole.records] == [r.metrics for r in (*one.records, *two.records)]
+    for test in {r.test for r in whole.records}:
+        assert sorted(r.repeat or 0 for r in whole.records if r.test == test) == [1, 2, 3]
+
+
 def row(verdict: str, detectable: float | None = None, noise: float | None = None) -> MetricVerdict:
-    return MetricVerdict("t", "decode_s", "s", 3, 1.0, verdict=verdict, detectable=detectable, noise=noise)
+    """A row of its verdict; `incomparable by unit` and `by machine` are the two kinds of that verdict."""
+    verdict, _, what = verdict.partition(" by ")
+    why = {"unit": "the unit is ms here, s in the baseline", "machine": "another machine: cpu_usable 2 here"}
+    return MetricVerdict(
+        "t",
+        "decode_s",
+        "s",
+        3,
+        1.0,
+        verdict=verdict,
+        why=why.get(what, ""),
+        detectable=detectable,
+        noise=noise,
+    )
 
 
 @pytest.mark.parametrize(
     ("verdict", "detectable", "result"),
     [
         ("regressed", 0.2, "caught"),
-        ("incomparable", None, "caught"),
+        ("incomparable by unit", None, "caught"),
+        ("incomparable by machine", None, "missed"),
         ("inconclusive", 0.2, "inconclusive"),
         ("inconclusive", 9.0, "inconclusive"),
         ("inconclusive", 0.06, "inconclusive"),
