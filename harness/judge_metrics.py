@@ -101,7 +101,7 @@ def judge_metrics(run: Run, baseline: Baseline | None, rules: Sequence[Rule]) ->
             found.append(
                 shown(row, "incomparable", f"units differ: {' and '.join(sorted(set(row.units)))}", rule)
             )
-        elif len(row.values) != run.header.repeats or len(row.repeats) != run.header.repeats:
+        elif len(row.values) != len(row.repeats) or len(row.repeats) < run.header.repeats:
             why = f"{len(row.values)} values of {len(row.repeats)} processes, {run.header.repeats} were to give one each"
             found.append(shown(row, "missing", why, rule))
         elif base is None:
