@@ -53,6 +53,7 @@ class Row:
 
     rule: Rule
     values: tuple[float, ...]
+    kind: str
 
 
 def rows_of(run: Run, rules: Sequence[Rule]) -> dict[str, Row]:
@@ -61,7 +62,7 @@ def rows_of(run: Run, rules: Sequence[Rule]) -> dict[str, Row]:
     for key, taken in collect(run, rules).items():
         rule = rule_of(rules, taken.metric)
         if rule is not None and taken.values and "test_control" not in key:
-            found[key] = Row(rule, tuple(taken.values))
+            found[key] = Row(rule, tuple(taken.values), taken.kind)
     return found
 
 
@@ -75,7 +76,9 @@ def judged(
         factor = (planted or {}).get(key, 1.0)
         factor = factor if rule.lower_is_better else 1 / factor
         values = tuple(v * factor for v in head[key].values)
-        series.append(Series(base[key].values, values, rule.minimum, rule.lower_is_better, rule.gate))
+        series.append(
+            Series(base[key].values, values, rule.minimum, rule.lower_is_better, rule.gate, base[key].kind)
+        )
     return dict(zip(keys, compare(series), strict=True))
 
 

@@ -34,6 +34,8 @@ class Taken:
     timed: list[tuple[float, ...]] = field(default_factory=list)
     trends: list[float] = field(default_factory=list)
     work: dict[str, float] = field(default_factory=dict)
+    kind: str = ""
+    """Unit of what was measured, also where the statistic has none."""
     repeats: set[int | None] = field(default_factory=set)
     """Of the processes that gave a value."""
 
@@ -57,6 +59,7 @@ def collect(run: Run, rules: Sequence[Rule]) -> dict[str, Taken]:
 def _take(row: Taken, record: Record, metric: Metric, statistic: str) -> None:
     value = summary(metric, statistic)
     row.units.append("ratio" if statistic == "growth" else metric.unit)
+    row.kind = metric.unit
     row.samples += len(metric.samples)
     row.work = dict(metric.work)
     if value is None:
@@ -122,7 +125,9 @@ def judge_metrics(run: Run, baseline: Baseline | None, rules: Sequence[Rule]) ->
 def _compared(asked: Sequence[tuple[Taken, Rule, tuple[float, ...]]]) -> list[MetricVerdict]:
     from harness.stats import Series, compare  # numpy and scipy: only where there is something to judge
 
-    series = [Series(b, tuple(row.values), r.minimum, r.lower_is_better, r.gate) for row, r, b in asked]
+    series = [
+        Series(b, tuple(row.values), r.minimum, r.lower_is_better, r.gate, row.kind) for row, r, b in asked
+    ]
     findings = zip(asked, compare(series), strict=True)
     return [_judged(row, rule, values, finding) for (row, rule, values), finding in findings]
 

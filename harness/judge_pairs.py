@@ -43,18 +43,17 @@ class Row:
 
     def series(self) -> Series:
         """The values of the screen, as the statistics take them."""
-        rule = self.rule
-        return self._series(tuple(self.screen["base"]), tuple(self.screen["head"]), rule)
+        return self._series(tuple(self.screen["base"]), tuple(self.screen["head"]))
 
     def paired(self) -> Series:
         """The values of the pairs, as the statistics take them."""
-        return self._series(tuple(b for b, _ in self.pairs), tuple(h for _, h in self.pairs), self.rule)
+        return self._series(tuple(b for b, _ in self.pairs), tuple(h for _, h in self.pairs))
 
-    @staticmethod
-    def _series(base: tuple[float, ...], head: tuple[float, ...], rule: Rule) -> Series:
+    def _series(self, base: tuple[float, ...], head: tuple[float, ...]) -> Series:
         from harness.stats import Series  # numpy and scipy: only where there is something to judge
 
-        return Series(base, head, rule.minimum, rule.lower_is_better, rule.gate)
+        rule = self.rule
+        return Series(base, head, rule.minimum, rule.lower_is_better, rule.gate, self.taken.kind)
 
 
 def rows_of(run: Run, rules: Sequence[Rule]) -> dict[str, Row]:
@@ -91,7 +90,7 @@ def _by_process(run: Run, numbers: Sequence[int], rules: Sequence[Rule]) -> dict
 def _row(
     key: str, like: Taken, rule: Rule, pairs: Pairs, sides: Mapping[str, Mapping[int, Mapping[str, Taken]]]
 ) -> Row:
-    row = Row(key, Taken(like.test, like.metric, like.statistic), rule)
+    row = Row(key, Taken(like.test, like.metric, like.statistic, kind=like.kind), rule)
     units: dict[str, set[str]] = {"base": set(), "head": set()}
 
     def value(side: str, number: int) -> float | None:

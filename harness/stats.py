@@ -31,7 +31,8 @@ EQUIVALENCE_LEVEL = 0.05
 class Series:
     """One metric: a value a process, of the base and of the head. `minimum`: the relative change that matters.
 
-    Where higher is better, a change for the worse by 0.05 is one to 1 / 1.05: a rate is judged as its time is.
+    Where higher is better, a change for the worse by 0.05 is one to 1 / 1.05: a rate is judged as its time is. Only rows of
+    one `kind` tell of each other's noise: that of memory says nothing of that of times.
     """
 
     base: tuple[float, ...]
@@ -39,6 +40,7 @@ class Series:
     minimum: float = 0.02
     lower_is_better: bool = True
     gate: bool = True
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,10 @@ def _measure(series: Sequence[Series]) -> _Measured:
         spread[members] = (base_squares + head_squares) / max(1, k + m - 2)
         factor[members] = base_factor + head_factor
     worse *= np.array([1.0 if s.lower_is_better else -1.0 for s in series])
-    variance, degrees = shrink(spread, nu)
+    variance, degrees = np.zeros(count), np.zeros(count)
+    kinds = np.array([s.kind for s in series])
+    for kind in sorted(set(kinds)):
+        variance[kinds == kind], degrees[kinds == kind] = shrink(spread[kinds == kind], nu[kinds == kind])
     return _Measured(worse, np.sqrt(variance * factor), degrees, np.sqrt(variance))
 
 

@@ -592,3 +592,18 @@ def test_screen_has_its_level() -> None:
     flags = [f for _ in range(60) for f in screen(runs(rng, (10, 1), 20, 1e-6))]
     assert 0.16 < np.mean(flags) < 0.24
     assert np.mean(screen(runs(rng, (10, 1), 400, 1e-6), level=0.01)) < 0.05
+
+
+def test_kinds_tell_nothing_of_each_other() -> None:
+    """Rows of another kind, however calm, change neither noise nor degrees of a row; of its own kind they do."""
+    generator = np.random.default_rng(5)
+
+    def rows(noise: float, kind: str) -> list[Series]:
+        drawn = [np.exp(generator.normal(0, noise, 13)) for _ in range(20)]
+        return [Series(tuple(d[:10]), tuple(d[10:]), 0.03, kind=kind) for d in drawn]
+
+    times, memory = rows(0.1, "s"), rows(0.0005, "bytes")
+    alone, beside = compare(times), compare(times + memory)[:20]
+    assert [(f.noise, f.degrees) for f in alone] == [(f.noise, f.degrees) for f in beside]
+    mixed = compare([*times, *(dataclasses.replace(m, kind="s") for m in memory)])[:20]
+    assert all((m.degrees or 0) + 5 < (a.degrees or 0) for m, a in zip(mixed, alone, strict=True))
