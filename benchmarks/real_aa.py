@@ -86,7 +86,8 @@ def tell(folder: Path, output: Path, store: Path | None) -> int:
     """Writes the document; with `store`, the raw samples as a history."""
     rules = policy.load()
     base_run = rundir.load(folder / "base")
-    heads = [rundir.load(p) for p in sorted(folder.glob("head-*")) if (p / "run.json").is_file()]
+    found_runs = [rundir.load(p) for p in sorted(folder.glob("head-*")) if (p / "run.json").is_file()]
+    heads = [run for run in found_runs if run.header.finished is not None]
     base = rows_of(base_run, rules)
     each = [rows_of(run, rules) for run in heads]
     found = [judged(base, head) for head in each]
@@ -101,8 +102,8 @@ def tell(folder: Path, output: Path, store: Path | None) -> int:
     if store is not None:
         from harness import history
 
-        for name in ("base", *(f"head-{n:02d}" for n in range(1, len(heads) + 1))):
-            print(history.add(folder / name, str(store)))
+        for run in (base_run, *heads):
+            print(history.add(folder / run.header.run_id, str(store)))
     print(output)
     return 0
 
