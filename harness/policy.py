@@ -87,7 +87,7 @@ def key_of(test: str, metric: str, statistic: str) -> str:
 
 def summary(metric: Metric, statistic: str = "median") -> float | None:
     """One number for a process's samples; None when there are too few, or one is not finite."""
-    if not metric.samples or not all(math.isfinite(s) for s in metric.samples):
+    if not metric.samples or not all(map(math.isfinite, metric.samples)):
         return None
     taken = metric.samples if statistic == "first" else metric.samples[metric.warmup :]
     found = STATISTICS[statistic](taken) if taken else None

@@ -50,7 +50,7 @@ def judge_trends(many: Sequence[Sequence[float]]) -> list[Trend | None]:
     found: list[Trend | None] = [None] * len(many)
     by_length: dict[int, list[tuple[int, Any]]] = {}
     for place, samples in enumerate(many):
-        if len(samples) < 8 or not all(math.isfinite(s) and s > 0 for s in samples):
+        if len(samples) < 8 or not all(map(math.isfinite, samples)) or min(samples) <= 0:
             continue
         values = np.asarray(samples, float)
         if len(values) > TREND_MOST:  # medians of equal stretches: the test is quadratic
