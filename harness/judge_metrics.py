@@ -129,7 +129,10 @@ def _compared(asked: Sequence[tuple[Taken, Rule, tuple[float, ...]]]) -> list[Me
         Series(b, tuple(row.values), r.minimum, r.lower_is_better, r.gate, row.kind) for row, r, b in asked
     ]
     findings = zip(asked, compare(series), strict=True)
-    return [_judged(row, rule, values, finding) for (row, rule, values), finding in findings]
+    return [
+        judged_row(row, rule, base, row.values, f, verdict=f.verdict, why=f.why, p=f.p_gate, q=f.q)
+        for (row, rule, base), f in findings
+    ]
 
 
 def differing_machine(header: Header, baseline: Baseline | None) -> str:
@@ -169,7 +172,7 @@ def shown(row: Taken, verdict: str, why: str, rule: Rule | None = None) -> Metri
         row.samples,
         statistics.median(row.values) if row.values else None,
         verdict=verdict,
-        why=with_trend(row, why),
+        why=_with_trend(row, why),
         statistic=row.statistic,
         processes=len(row.values),
         gate=rule is not None and rule.gate,
@@ -177,28 +180,40 @@ def shown(row: Taken, verdict: str, why: str, rule: Rule | None = None) -> Metri
     )
 
 
-def _judged(row: Taken, rule: Rule, base: tuple[float, ...], f: Finding) -> MetricVerdict:
-    head = float(statistics.median(row.values))
+def judged_row(
+    row: Taken,
+    rule: Rule,
+    base: Sequence[float],
+    head: Sequence[float],
+    f: Finding,
+    *,
+    verdict: str,
+    why: str,
+    p: float | None = None,
+    q: float | None = None,
+) -> MetricVerdict:
+    """The row's verdict with the numbers of its finding; `base` and `head` are the values that were judged."""
+    new = float(statistics.median(head)) if head else None
     old = float(statistics.median(base)) if base else None
     return MetricVerdict(
         row.test,
         row.metric,
         row.units[0],
         row.samples,
-        head,
+        new,
         old,
-        finite_ratio(head, old),
-        f.verdict,
-        with_trend(row, f.why),
+        _finite_ratio(new, old),
+        verdict,
+        _with_trend(row, why),
         row.statistic,
-        len(row.values),
+        len(head),
         len(base),
         rule.gate,
         f.change,
         f.low,
         f.high,
-        f.p_gate,
-        f.q,
+        p,
+        q,
         f.detectable,
         f.noise,
         rule.minimum,
@@ -206,13 +221,13 @@ def _judged(row: Taken, rule: Rule, base: tuple[float, ...], f: Finding) -> Metr
     )
 
 
-def finite_ratio(head: float | None, base: float | None) -> float | None:
+def _finite_ratio(head: float | None, base: float | None) -> float | None:
     """head / base; None when one is unknown or the ratio is not finite."""
     ratio = head / base if head is not None and base else None
     return ratio if ratio is not None and math.isfinite(ratio) else None
 
 
-def with_trend(row: Taken, why: str) -> str:
+def _with_trend(row: Taken, why: str) -> str:
     """The reason, with a word on samples that still trend after the warm-up."""
     if not row.trends:
         return why

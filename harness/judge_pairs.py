@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.judge_metrics import Taken, collect, finite_ratio, mark_trends, shown, with_trend
+from harness.judge_metrics import Taken, collect, judged_row, mark_trends, shown
 from harness.pairs import Pairs
 from harness.policy import Rule, rule_of
 from harness.records import Run
@@ -199,8 +198,8 @@ def _settled(decided: Decided | None) -> bool:
 def _unflagged(row: Row, f: Finding, level: float) -> MetricVerdict:
     reach = "" if f.detectable is None else f"; {f.detectable:.1%} would have been seen four times in five"
     why = f"no sign of a change beyond {row.rule.minimum:.3g} at the screen (level {level:.2f}){reach}"
-    verdict = _verdict(row, row.screen["base"], row.screen["head"], f)
-    return dataclasses.replace(verdict, verdict="unflagged", why=with_trend(row.taken, why))
+    base, head = row.screen["base"], row.screen["head"]
+    return judged_row(row.taken, row.rule, base, head, f, verdict="unflagged", why=why)
 
 
 def _by_pairs(row: Row, decided: Decided, pairs: Pairs) -> MetricVerdict:
@@ -214,38 +213,15 @@ def _by_pairs(row: Row, decided: Decided, pairs: Pairs) -> MetricVerdict:
     }[f.verdict]
     more = "" if f.verdict != "inconclusive" or count >= pairs.looks[-1] else "; interrupted"
     used = row.pairs[: decided.pairs] if f.verdict != "inconclusive" else row.pairs
-    verdict = _verdict(row, [b for b, _ in used], [h for _, h in used], f)
-    return dataclasses.replace(
-        verdict,
+    return judged_row(
+        row.taken,
+        row.rule,
+        [b for b, _ in used],
+        [h for _, h in used],
+        f,
         verdict=f.verdict,
-        why=with_trend(row.taken, f"after {len(used)} pairs: {said}{more}"),
+        why=f"after {len(used)} pairs: {said}{more}",
         # Over all looks, so that it is below 0.05 where the verdict says so.
         p=None if f.p_gate is None else min(1.0, f.p_gate * looks),
         q=None if f.q is None else min(1.0, f.q * looks),
-    )
-
-
-def _verdict(row: Row, base: Sequence[float], head: Sequence[float], f: Finding) -> MetricVerdict:
-    """The row with its numbers, not yet with its verdict."""
-    new = statistics.median(head) if head else None
-    old = statistics.median(base) if base else None
-    return MetricVerdict(
-        row.taken.test,
-        row.taken.metric,
-        row.taken.units[0],
-        row.taken.samples,
-        new,
-        old,
-        finite_ratio(new, old),
-        statistic=row.taken.statistic,
-        processes=len(head),
-        baseline_processes=len(base),
-        gate=row.rule.gate,
-        change=f.change,
-        low=f.low,
-        high=f.high,
-        detectable=f.detectable,
-        noise=f.noise,
-        minimum=row.rule.minimum,
-        work=row.taken.work,
     )

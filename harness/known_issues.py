@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +65,7 @@ def _entry(entry: Mapping[str, Any], where: str) -> KnownIssue:
 
 
 def _day(value: Any, where: str) -> str:
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return value.isoformat()
-    try:
-        # Later Pythons also take 20270331 and week dates; the file means the same under all of them.
-        if re.fullmatch(r"\d{4}-\d\d-\d\d", value):
-            return date.fromisoformat(value).isoformat()
-    except (TypeError, ValueError):
-        pass
-    raise KnownIssuesError(f"{where}: last_day = {value!r}: write a day as 2027-03-31")
+    found = toml_files.day(value)
+    if found is None:
+        raise KnownIssuesError(f"{where}: last_day = {value!r}: write a day as 2027-03-31")
+    return found

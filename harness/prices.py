@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +61,7 @@ def _positive(value: Any) -> bool:
 
 
 def _day(value: Any, where: str) -> str:
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return value.isoformat()
-    try:
-        if re.fullmatch(r"\d{4}-\d\d-\d\d", value):
-            return date.fromisoformat(value).isoformat()
-    except (TypeError, ValueError):
-        pass
-    raise UsageError(f"{where}: date = {value!r}: write the day of the price as 2026-12-01")
+    found = toml_files.day(value)
+    if found is None:
+        raise UsageError(f"{where}: date = {value!r}: write the day of the price as 2026-12-01")
+    return found

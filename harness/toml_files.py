@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,3 +27,16 @@ def read(path: Path, error: type[HarnessError], absent: str) -> dict[str, Any]:
         raise error(f"{path}: {wrong}; it must be readable UTF-8 text") from None
     except tomllib.TOMLDecodeError as wrong:
         raise error(f"{path}: {wrong}; mend the TOML there") from None
+
+
+def day(value: Any) -> str | None:
+    """A day as 2027-03-31, from TOML's own date or a text of that form; None when it is neither."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.isoformat()
+    try:
+        # Later Pythons also take 20270331 and week dates; the file means the same under all of them.
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+            return date.fromisoformat(value).isoformat()
+    except (TypeError, ValueError):
+        pass
+    return None

@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from harness import rundir
+    from harness import output, rundir
     from harness.exchange import bencher, pytest_benchmark
     from harness.exchange.values import measured
 
@@ -37,13 +37,5 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(
             f"{options.folder}: has no metric that {options.format} can hold; nothing was written"
         )
-    if options.output is None:
-        sys.stdout.write(text)
-    else:
-        try:
-            options.output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(
-                f"--output {options.output}: {error.strerror}; name a file you can write"
-            ) from None
+    output.write(text, options.output)
     return 0

@@ -84,7 +84,7 @@ def peaks_of(header: Header) -> dict[str, float] | None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from harness import prices, reports
+    from harness import output, prices, reports
     from harness.reports.metric_parts import Given
 
     formats = reports.formats()
@@ -101,13 +101,5 @@ def _run(options: argparse.Namespace) -> int:
     color = to_terminal and "NO_COLOR" not in os.environ
     form = formats[options.format]
     text = form.render(run, judgement, width=width, color=color, given=given).rstrip("\n") + "\n"
-    if options.output is None:
-        sys.stdout.write(text)
-    else:
-        try:
-            options.output.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(
-                f"--output {options.output}: {error.strerror}; name a file you can write"
-            ) from None
+    output.write(text, options.output)
     return judgement.exit_status
