@@ -97,23 +97,16 @@ def screen(series: Sequence[Series], *, level: float = 0.10) -> list[bool]:
 
     A metric whose values allow no test is always among them.
     """
-    # One new value is enough to be suspicious of, never to judge by.
-    usable = [n for n, s in enumerate(series) if _refusal(s, 1) is None]
-    flagged = [True] * len(series)
-    if usable:
-        m = _measure([series[n] for n in usable])
-        margin = np.array([math.log1p(series[n].minimum) for n in usable])
-        ps = [_upper(m.degrees, _ratio(way - margin, m.error)) for way in (m.worse, -m.worse)]
-        for n, p in zip(usable, np.minimum(*ps), strict=True):
-            flagged[n] = bool(p < level)
-    return flagged
+    return [f.verdict == "flagged" for f in screening(series, level=level)]
 
 
 def screening(series: Sequence[Series], *, level: float = 0.10) -> list[Finding]:
     """As `screen`, with the numbers: the verdicts are `flagged` and `unflagged`, `detectable` is the change for the worse
     that is flagged with a chance of 0.8. No value is corrected for the number of metrics."""
-    findings = [Finding("flagged", _refusal(s, 1) or "") for s in series]
-    usable = [n for n, s in enumerate(series) if _refusal(s, 1) is None]
+    # One new value is enough to be suspicious of, never to judge by.
+    refused = [_refusal(s, 1) for s in series]
+    findings = [Finding("flagged", why or "") for why in refused]
+    usable = [n for n, why in enumerate(refused) if why is None]
     if usable:
         chosen = [series[n] for n in usable]
         gates = max(1, sum(s.gate for s in chosen))
