@@ -44,11 +44,6 @@ def undecided(findings: Sequence[Finding]) -> list[int]:
     return [n for n, finding in enumerate(findings) if finding.verdict == "inconclusive"]
 
 
-def settled(findings: Sequence[Finding]) -> bool:
-    """Whether no metric needs more pairs."""
-    return not undecided(findings)
-
-
 def decide(series: Sequence[Series], *, alpha: float = 0.05, looks: Sequence[int] = LOOKS) -> list[Decided]:
     """What all looks say together, of the pairs in the order they ran: a metric is settled by the first that decides.
 
