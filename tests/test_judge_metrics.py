@@ -170,6 +170,8 @@ def test_a_value_more_does_not_hide_a_process_without() -> None:
     """Processes are counted, not values: one that gave two leaves another's loss to be seen."""
     run = run_of([[metric("load_s", 1.0), metric("load_s", 1.001)], [metric("load_s", 1.0)], []])
     assert one(run, baseline(row("load_s"))).verdict == "missing"
+    twice = run_of([[metric("load_s", 1.0), metric("load_s", 1.001)], *[[metric("load_s", 1.0)]] * 2])
+    assert one(twice, baseline(row("load_s"))).verdict == "missing", "four values are not of three processes"
 
 
 def test_times_of_an_unknown_machine_are_incomparable() -> None:

@@ -106,6 +106,7 @@ def test_a_session_ends_with_the_reports_status(
         (["-k", "decode"], ["-k", "decode"], None),
         (["--store", "a b", "-k", "decode"], ["-k", "decode"], "a b"),
         (["-x", "--store=s3://bucket/runs"], ["-x"], "s3://bucket/runs"),
+        (["--store=runs", "-k", "decode"], ["-k", "decode"], "runs"),
     ],
 )
 def test_the_store_is_no_option_of_pytest(
