@@ -229,6 +229,7 @@ def _run_repeats(session: pytest.Session, state: State, before: int) -> int:
         statuses = two_stage.run(state, compared, option, say)
     else:
         statuses = repeats.run(state, repeats.options_of(option), option.repeat, say)
+    say.count(statuses)
     return (
         max([1 if s else 0 for s in statuses], default=0)
         if before == 5

@@ -35,6 +35,16 @@ class Teller:
             self._reporter.ensure_newline()
             self._reporter.write_line(line)
 
+    def count(self, statuses: Sequence[int]) -> None:
+        """Puts the processes into pytest's last line, which counts only what ran in its own process."""
+        if self._reporter is not None:
+            good = [s for s in statuses if s == 0]
+            bad = [s for s in statuses if s != 0]
+            for found, how in ((bad, "not passed"), (good, "passed")):
+                if found:
+                    word = "process" if len(found) == 1 else "processes"
+                    self._reporter.stats[f"fresh {word} of repeated tests {how}"] = found
+
 
 def options_of(option: Any) -> list[str]:
     """The options of the session that hold in its repeats as well."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.records import Record, Run
+from harness.policy import summary
+from harness.records import Metric, Record, Run
 
 SECONDS: Mapping[str, float] = {"s": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 """Units of time, in seconds."""
@@ -27,25 +27,21 @@ class Measured:
 
 def measured(run: Run) -> list[Measured]:
     """What was measured by the tests that passed, in order of test and metric."""
-    found: dict[tuple[str, str, str], dict[int | None, tuple[float, ...]]] = {}
+    found: dict[tuple[str, str, str], dict[int | None, Metric]] = {}
     for record in _passed(run):
         for metric in record.metrics:
             key = (record.test, metric.name, metric.unit)
-            found.setdefault(key, {})[record.repeat] = metric.samples[metric.warmup :]
+            found.setdefault(key, {})[record.repeat] = metric
     return [_measured(*key, by_repeat) for key, by_repeat in sorted(found.items())]
 
 
-def _measured(
-    test: str, metric: str, unit: str, by_repeat: Mapping[int | None, tuple[float, ...]]
-) -> Measured:
+def _measured(test: str, metric: str, unit: str, by_repeat: Mapping[int | None, Metric]) -> Measured:
+    taken = {repeat: m.samples[m.warmup :] for repeat, m in by_repeat.items()}
     if set(by_repeat) == {None}:
-        return Measured(test, metric, unit, by_repeat[None], "sample")
-    repeats = [by_repeat[r] for r in sorted(by_repeat, key=lambda r: r or 0) if by_repeat[r]]
-    return Measured(test, metric, unit, tuple(_median(r) for r in repeats), "median of a fresh process")
-
-
-def _median(samples: tuple[float, ...]) -> float:
-    return statistics.median(samples) if all(map(math.isfinite, samples)) else math.nan
+        return Measured(test, metric, unit, taken[None], "sample")
+    medians = (summary(by_repeat[r]) for r in sorted(taken, key=lambda r: r or 0) if taken[r])
+    values = tuple(math.nan if m is None else m for m in medians)
+    return Measured(test, metric, unit, values, "median of a fresh process")
 
 
 def _passed(run: Run) -> list[Record]:
