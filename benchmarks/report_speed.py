@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from harness import ROOT, baselines, policy, rundir
 from harness.judge import judge
+from harness.merging import one
 from harness.records import Header, Metric, Record, Run, RunnerInfo, Selection, TargetInfo
 from harness.reports import markdown
 
@@ -283,7 +284,7 @@ def take_memory(folder: Path, run: Run, options: argparse.Namespace) -> dict[str
         began = time.perf_counter()
         judgement = judge(run, baseline, today=STARTED.date(), rules=rules)
         between = time.perf_counter()
-        text = markdown.render(run, judgement)
+        text = markdown.render(one(run, judgement))
         took["judge_s"].append(between - began)
         took["render_s"].append(time.perf_counter() - between)
     verdicts = [m.verdict for m in judgement.metrics]
@@ -292,7 +293,9 @@ def take_memory(folder: Path, run: Run, options: argparse.Namespace) -> dict[str
             f"not what was asked for: {len(verdicts)} metrics, {verdicts.count('regressed')} regressed"
         )
     if options.profile:
-        profile.runcall(lambda: markdown.render(run, judge(run, baseline, today=STARTED.date(), rules=rules)))
+        profile.runcall(
+            lambda: markdown.render(one(run, judge(run, baseline, today=STARTED.date(), rules=rules)))
+        )
         pstats.Stats(profile).sort_stats("cumulative").print_stats(25)
     return {name: statistics.median(values) for name, values in took.items()}
 

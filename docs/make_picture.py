@@ -12,6 +12,7 @@ from rich.text import Text
 
 from harness import baselines, reports, rundir
 from harness.judge import judge
+from harness.merging import one
 
 WIDTH = 112
 
@@ -24,7 +25,7 @@ def main(folder: Path, output: Path) -> None:
     judgement = judge(
         run, baseline, today=date.fromisoformat(run.header.started[:10]), incomparable=incomparable
     )
-    ansi = reports.formats()["terminal"].render(run, judgement, width=WIDTH, color=True)
+    ansi = reports.formats()["terminal"].render(one(run, judgement), width=WIDTH, color=True)
     console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True)
     console.print(Text.from_ansi(ansi))
     svg = console.export_svg(title="nox -s cpu")

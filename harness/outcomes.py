@@ -103,6 +103,16 @@ def failed_phase(report: pytest.TestReport, call: pytest.CallInfo[None]) -> dict
     return found
 
 
+def line_of(item: pytest.Item, call: pytest.CallInfo[None]) -> int | None:
+    """The line of the test's own file, from 1, at which it did not pass: the innermost one there, else its first."""
+    if call.excinfo is not None:
+        lines = [e.lineno + 1 for e in call.excinfo.traceback if Path(e.path) == item.path]
+        if lines:
+            return lines[-1]
+    begin = item.location[1]
+    return None if begin is None else begin + 1
+
+
 def _first_fault(error: BaseException) -> BaseException:
     """The failure inside a group: hypothesis wraps one that did not come again, and it is a failure all the same."""
     inner = getattr(error, "exceptions", ())
@@ -139,4 +149,5 @@ def record_of(
         traces=tuple(notes.traces),
         logs=rundir.relative(folder, notes.logs) if phases["outcome"] in ("failed", "error") else (),
         repeat=repeat,
+        line=phases.get("line"),
     )

@@ -15,7 +15,7 @@ from harness import ROOT, redaction, repeats, rundir, two_stage
 from harness.child import die_with_parent
 from harness.errors import HarnessError, UsageError
 from harness.options import add_options
-from harness.outcomes import DETAIL_BYTES, Notes, failed_phase, is_control, plain_id, record_of
+from harness.outcomes import DETAIL_BYTES, Notes, failed_phase, is_control, line_of, plain_id, record_of
 from harness.records import Record, suite_of
 from harness.runners.base import Machine
 from harness.session import Asker, Launcher, State, join, start
@@ -154,7 +154,7 @@ def pytest_runtest_makereport(
     report = yield
     state, phases = item.config.stash[_STATE], item.stash[_PHASES]
     if report.outcome != "passed" and phases["outcome"] in ("passed", "skipped"):
-        phases.update(failed_phase(report, call))
+        phases.update(failed_phase(report, call), line=line_of(item, call))
         issue = state.known(plain_id(item.nodeid))
         covered = issue is not None and (not issue.kinds or phases.get("kind") in issue.kinds)
         if issue is not None and covered and phases["outcome"] == "failed" and not is_control(item.nodeid):

@@ -95,8 +95,8 @@ class Record:
 
     `duration_s` is wall time in seconds over set-up, call and tear-down. `detail` is the text of the failure
     as the failing part gave it. `control` marks a positive control. `last_day` (ISO date) is the day until
-    which a skip is accepted. `repeat`: which of the fresh processes of a repeated test, counted from 1; None for a
-    test that is not repeated.
+    which a skip is accepted. `line`: where in the test's file it did not pass, from 1. `repeat`: which of the fresh
+    processes of a repeated test, counted from 1; None for a test that is not repeated.
     """
 
     test: str
@@ -114,6 +114,7 @@ class Record:
     traces: tuple[Trace, ...] = ()
     logs: tuple[str, ...] = ()
     repeat: int | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True)

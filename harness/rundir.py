@@ -17,6 +17,8 @@ from harness.records import Header, Record, Run, header_from_json, record_from_j
 
 HEADER = "run.json"
 PAIRS = "pairs.json"
+BUNDLES = "bundles"
+"""Inside the folder of a run: what was told of checkpoint bundles that its machine loaded."""
 BASE = "base"
 """Inside the folder of a run that was compared with a base: the run of that base."""
 
@@ -203,6 +205,30 @@ def read_tails(folder: Path, record: Record, limit_bytes: int = 256 << 10) -> di
                 found[name] = file.read(limit_bytes).decode(errors="replace")
         except OSError:
             continue
+    return found
+
+
+def write_bundle(folder: Path, name: str, told: dict[str, Any]) -> Path:
+    """Keeps in a run what `harness checkpoint verify` told of a bundle; RunFolderError when no run is there."""
+    read_header(folder)
+    (folder / BUNDLES).mkdir(exist_ok=True)
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:120]
+    path = folder / BUNDLES / f"{safe}.json"
+    _replace(path, json.dumps(told, indent=1) + "\n")
+    return path
+
+
+def read_bundles(folder: Path) -> list[dict[str, Any]]:
+    """What was told of bundles that the run's machine loaded; RunFolderError for a file that is none."""
+    found = []
+    for path in sorted((folder / BUNDLES).glob("*.json")):
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunFolderError(f"{path}: {error}; the file is damaged") from None
+        if not isinstance(told, dict) or "verdict" not in told:
+            raise RunFolderError(f"{path}: holds no verdict on a bundle; the file is damaged")
+        found.append(told)
     return found
 
 

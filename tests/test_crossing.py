@@ -16,6 +16,7 @@ from builders import TODAY, case, make_record, make_run
 from harness import baselines, rundir
 from harness.crossing import BY_NOISE, judge_crossings
 from harness.judge import judge
+from harness.merging import one
 from harness.records import Run, Trace
 from harness.reports import formats
 from harness.verdicts import AcceptedTraces
@@ -107,13 +108,13 @@ def test_accepted_on_one_runner_found_from_another(tmp_path: Path) -> None:
     assert baselines.find_others(tmp_path, other_configuration.header) == ()
     judged = judge(mine, None, today=TODAY, others=others)
     for name, form in formats().items():
-        text = form.render(mine, judged)
+        text = form.render(one(mine, judged))
         assert "other-gfx942-8" in text, name
         assert "differ" in text, name
-    data = json.loads(formats()["json"].render(mine, judged))
+    data = json.loads(formats()["json"].render(one(mine, judged)))
     assert data["crossings"][0]["first_step"] == 4
     good = judge(run(), None, today=TODAY, others=others)
-    assert "agree" in formats()["terminal"].render(run(), good)
+    assert "agree" in formats()["terminal"].render(one(run(), good))
 
 
 def test_the_command_knows_the_noise_of_a_run_s_trace(tmp_path: Path) -> None:

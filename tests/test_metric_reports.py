@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from builders import case, make_record, make_run
 from harness.cost import Price, Prices
 from harness.judge import judge
+from harness.merged import Given
+from harness.merging import one
 from harness.policy import Rule
 from harness.records import Metric
+from harness.report_parts.metric_parts import NEEDS_PERSON, judged
 from harness.reports import as_json, markdown, terminal
-from harness.reports.metric_parts import NEEDS_PERSON, Given, judged
 from harness.verdicts import METRIC_VERDICTS, Baseline, BaselineMetric
 from metric_rows import SPEED, make_judgement, make_verdict
 from test_reports import TEXTS, TODAY, WIDE, flat
@@ -29,7 +31,7 @@ FULL = {"samples": 4.0, "flop": 2e12}
 def show(module: Any, *metrics: Any, given: Given | None = None, run: Any = RUN, **changes: Any) -> str:
     """A report of these metrics in one format, wide enough that nothing wraps."""
     judgement = make_judgement(*metrics, **changes)
-    text: str = module.render(run, judgement, width=WIDE, given=given or Given())
+    text: str = module.render(one(run, judgement, given or Given()), width=WIDE)
     return text
 
 
@@ -143,7 +145,7 @@ def test_improvement_is_green() -> None:
     found = judge(run, baseline, today=TODAY, rules=rules)
     assert [m.verdict for m in found.metrics] == ["improved"]
     assert (found.status, found.exit_status) == ("green", 0)
-    assert "baseline accept runs/x" in terminal.render(run, found, width=WIDE, given=Given(folder="runs/x"))
+    assert "baseline accept runs/x" in terminal.render(one(run, found, Given(folder="runs/x")), width=WIDE)
 
 
 @pytest.mark.parametrize("module", TEXTS)
@@ -227,13 +229,13 @@ def test_any_name(text: str) -> None:
             assert bars in (0, bare.count("|"))
         bars = bare.count("|") if line.startswith("|") else 0
     for width in (50, WIDE):
-        plain = terminal.render(RUN, make_judgement(*rows), width=width)
+        plain = terminal.render(one(RUN, make_judgement(*rows)), width=width)
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", plain)
 
 
 def test_lines_keep_to_the_width() -> None:
     """Tables of metrics wrap in a narrow terminal, and color marks what needs a person."""
     rows = [make_verdict("test_long_name" * 5, verdict=v, work=FULL) for v in ("regressed", "equivalent")]
-    out = terminal.render(RUN, make_judgement(*rows), width=60)
+    out = terminal.render(one(RUN, make_judgement(*rows)), width=60)
     assert all(len(line) <= 60 for line in out.splitlines() if "baseline accept" not in line)
-    assert "\x1b[31m" in terminal.render(RUN, make_judgement(*rows), width=110, color=True)
+    assert "\x1b[31m" in terminal.render(one(RUN, make_judgement(*rows)), width=110, color=True)

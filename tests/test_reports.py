@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from builders import TODAY, case, make_issue, make_record, make_run
 from harness import reports
 from harness.judge import judge
+from harness.merging import one
 from harness.records import KINDS, Metric, Run
 from harness.reports import as_json, markdown, terminal
 from harness.verdicts import Baseline
@@ -26,7 +27,7 @@ NASTY = "[bold red]x[/] | `a` ```` <img src=x> \x1b[31mred\x1b]0;title\x07 \x9b3
 
 def rendered(module: Any, run: Run, baseline: Baseline | None = None, **options: Any) -> str:
     """The report of a run in one format, wide enough that nothing wraps unless told otherwise."""
-    text: str = module.render(run, judge(run, baseline, today=TODAY), **{"width": WIDE, **options})
+    text: str = module.render(one(run, judge(run, baseline, today=TODAY)), **{"width": WIDE, **options})
     return text
 
 

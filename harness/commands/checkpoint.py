@@ -21,6 +21,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "verify", help="load a bundle, train on, compare: agree, differ, or why neither"
     )
     verify.add_argument("--format", choices=["terminal", "json"], default="terminal")
+    verify.add_argument(
+        "--into", type=Path, metavar="RUN", help="keep what was told in this run, for its report"
+    )
     for action, run in ((pack, _pack), (verify, _verify)):
         action.add_argument("bundle", metavar="BUNDLE", type=Path, help="a folder, or a file NAME.tar")
         action.add_argument("--runner", default="cpu", metavar="NAME", help="kind of machine (default: cpu)")
@@ -64,6 +67,10 @@ def _verify(options: argparse.Namespace) -> int:
         api=options.api,
         say=_progress,
     )
+    if options.into is not None:
+        from harness import rundir
+
+        rundir.write_bundle(options.into, options.bundle.name, told)
     render = bundle_judge.render_json if options.format == "json" else bundle_judge.render_terminal
     print(render(told))
     return int(told["exit_status"])

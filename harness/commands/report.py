@@ -1,4 +1,4 @@
-"""`harness report`: judges a run and reports."""
+"""`harness report`: judges runs and reports."""
 
 from __future__ import annotations
 
@@ -9,28 +9,55 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import ROOT
-from harness.errors import UsageError
 
 if TYPE_CHECKING:
+    from harness.cost import Prices
+    from harness.merged import Given
     from harness.records import Header, Run
     from harness.triage import Finding
-    from harness.verdicts import Judgement
+    from harness.verdicts import Baseline, Judgement
 
-HELP = "judge a run and report"
+HELP = "judge a run and report; several of one commit side by side"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.description = "Judges a run and reports."
-    parser.add_argument("folder", metavar="RUN", type=Path, help="folder of the run")
-    parser.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal, markdown or json")
+    from harness import reports
+
+    there = reports.names()
+    parser.description = "Judges a run and reports; several runs of one commit side by side."
+    parser.add_argument("folders", metavar="RUN", type=Path, nargs="+", help="folder of a run")
+    parser.add_argument(
+        "--format", default="terminal", choices=there, metavar="FORMAT", help=f"one of: {', '.join(there)}"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the report there, not to stdout")
     parser.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
     parser.add_argument("--prices", type=Path, metavar="FILE", help="prices of devices: tells costs too")
+    parser.add_argument("--store", metavar="PLACE", help="history of the metrics, for the forms that show it")
+    parser.add_argument(
+        "--expect",
+        action="append",
+        default=[],
+        metavar="RUNNER",
+        help="a runner that must report; without its run there is no verdict (repeatable)",
+    )
+    parser.add_argument(
+        "--off",
+        type=Path,
+        default=ROOT / "runners_off.toml",
+        metavar="FILE",
+        help="runners that are switched off",
+    )
     parser.set_defaults(run=_run)
 
 
 def judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement]:
+    """The run and the verdict on it."""
+    run, judgement, _ = _judged(folder, baselines_folder)
+    return run, judgement
+
+
+def _judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement, Baseline | None]:
     from datetime import datetime
 
     from harness import baselines, policy, rundir
@@ -50,7 +77,7 @@ def judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement]:
         triaged=_triaged(folder, run),
         rules=policy.load(),
     )
-    return run, found
+    return run, found, baseline
 
 
 def _triaged(folder: Path, run: Run) -> dict[str, tuple[Finding, ...]]:
@@ -84,22 +111,41 @@ def peaks_of(header: Header) -> dict[str, float] | None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from harness import output, prices, reports
-    from harness.reports.metric_parts import Given
+    from datetime import datetime
 
-    formats = reports.formats()
-    if options.format not in formats:
-        raise UsageError(
-            f"--format {options.format}: no such format; there are: {', '.join(sorted(formats))}"
-        )
+    from harness import merging, output, prices, reports, switched_off
+
     price_list = None if options.prices is None else prices.load(options.prices)
-    run, judgement = judged(options.folder, options.baselines)
-    counted = any("flop" in m.work for m in judgement.metrics)
-    given = Given(peaks_of(run.header) if counted else None, price_list, str(options.folder))
+    off = switched_off.load(options.off) if options.expect else ()
+    found = [_given(folder, options, price_list) for folder in options.folders]
+    # The day of the latest run: a report made again later says the same.
+    today = max(datetime.fromisoformat(run.header.started).date() for run, _, _ in found)
+    content = merging.merge(found, expected=options.expect, off=off, today=today)
     to_terminal = options.output is None and sys.stdout.isatty()
     width = os.get_terminal_size().columns if to_terminal else 110
     color = to_terminal and "NO_COLOR" not in os.environ
-    form = formats[options.format]
-    text = form.render(run, judgement, width=width, color=color, given=given).rstrip("\n") + "\n"
+    text = reports.get(options.format).render(content, width=width, color=color).rstrip("\n") + "\n"
     output.write(text, options.output)
-    return judgement.exit_status
+    return content.exit_status
+
+
+def _given(
+    folder: Path, options: argparse.Namespace, price_list: Prices | None
+) -> tuple[Run, Judgement, Given]:
+    """A run, its verdict, and what its report needs beside them."""
+    from harness import rundir, stories
+    from harness.merged import Given
+
+    run, judgement, baseline = _judged(folder, options.baselines)
+    counted = any("flop" in m.work for m in judgement.metrics)
+    bad = [t.record for t in judgement.needs_person if t.record is not None]
+    given = Given(
+        peaks_of(run.header) if counted else None,
+        price_list,
+        str(folder),
+        {r.test: rundir.read_tails(folder, r) for r in bad},
+        baseline,
+        () if options.store is None else stories.read(options.store, run.header, judgement),
+        tuple(rundir.read_bundles(folder)),
+    )
+    return run, judgement, given

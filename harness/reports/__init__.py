@@ -1,6 +1,6 @@
-"""Report formats, one file each: `NAME` and `render(run, judgement, *, width, color, given) -> str`.
+"""Report forms, one file each: `NAME` and `render(merged, *, width, color) -> str`, pure.
 
-The folder is the registry.
+The folder is the registry: a form's name is its file's, without a leading `as_`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,20 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-_NOT_FORMATS = {"metric_parts", "parts"}
+
+def names() -> tuple[str, ...]:
+    """The names that `--format` takes, without importing a form."""
+    return tuple(sorted(m.name.removeprefix("as_") for m in pkgutil.iter_modules(__path__)))
+
+
+def get(name: str) -> ModuleType:
+    """The form of this name; ModuleNotFoundError when there is none."""
+    files = {m.name.removeprefix("as_"): m.name for m in pkgutil.iter_modules(__path__)}
+    if name not in files:
+        raise ModuleNotFoundError(name)
+    return importlib.import_module(f"{__name__}.{files[name]}")
 
 
 def formats() -> dict[str, ModuleType]:
-    """The formats there are, by the name that `--format` takes."""
-    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name not in _NOT_FORMATS)
-    modules = [importlib.import_module(f"{__name__}.{n}") for n in names]
-    return {m.NAME: m for m in modules}
+    """Every form by its name."""
+    return {name: get(name) for name in names()}

@@ -5,21 +5,62 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness.records import Run, finite, to_json
-from harness.reports import metric_parts, parts
-from harness.reports.metric_parts import Given
-from harness.verdicts import Judgement
+from harness.merged import Column, Merged
+from harness.records import finite, to_json
+from harness.report_parts import metric_parts, parts
+from harness.verdicts import MetricVerdict
 
 NAME = "json"
-NOTHING = Given()
 
 
-def render(
-    run: Run, judgement: Judgement, *, width: int = 110, color: bool = False, given: Given = NOTHING
-) -> str:
-    """One JSON object; keys are added in later versions, never removed or given another meaning."""
+def render(merged: Merged, *, width: int = 110, color: bool = False) -> str:
+    """One JSON object; keys are added in later versions, never removed or given another meaning.
+
+    Of one run its report; of several what they are side by side, and `runs`, the report of each.
+    """
     del width, color
-    header = run.header
+    if merged.single:
+        return _object(_column(merged.columns[0]))
+    value = {
+        "report": 1,
+        "merged": True,
+        "status": merged.status,
+        "exit_status": merged.exit_status,
+        "headline": merged.headline,
+        "reasons": list(merged.reasons),
+        "columns": [c.name for c in merged.columns],
+        "absent": [to_json(a) for a in merged.absent],
+        "lines": [to_json(line) for line in merged.lines],
+        "between": [{"here": b.here, **to_json(b.crossing)} for b in merged.between],
+        "beside": [
+            {
+                "test": b.test,
+                "metric": b.metric,
+                "statistic": b.statistic,
+                "unit": b.unit,
+                "cells": [_cell(*each) for each in zip(b.cells, b.ratios, b.whys, strict=True)],
+            }
+            for b in merged.beside
+        ],
+        "runs": [_column(c) for c in merged.columns],
+    }
+    return _object(value)
+
+
+def _cell(m: MetricVerdict | None, ratio: float | None, why: str) -> dict[str, Any] | None:
+    if m is None:
+        return None
+    return {
+        "median": m.median,
+        "processes": m.processes,
+        "unit": m.unit,
+        "ratio": ratio,
+        "why_no_ratio": why or None,
+    }
+
+
+def _column(column: Column) -> dict[str, Any]:
+    run, judgement, given, header = column.run, column.judgement, column.given, column.run.header
     tests = [
         {
             "test": t.test,
@@ -54,7 +95,7 @@ def render(
     rates = metric_parts.rates(run, judgement, given)
     costs = metric_parts.costs(run, rates, given)
     better = metric_parts.new_baseline(run, judgement, given)
-    value = {
+    return {
         "report": 1,
         "run_id": header.run_id,
         "status": judgement.status,
@@ -71,8 +112,12 @@ def render(
         "costs": None if costs is None else to_json(costs),
         "new_baseline": None if better is None else {"why": better[0], "command": better[1]},
         "crossings": [to_json(c) for c in judgement.crossings],
+        "bundles": [dict(b) for b in given.bundles],
         "notes": list(judgement.notes),
     }
+
+
+def _object(value: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(f" {json.dumps(name)}: {_lines(part)}" for name, part in value.items()) + "\n}"
 
 

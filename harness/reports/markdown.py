@@ -6,35 +6,56 @@ import functools
 import re
 from collections.abc import Iterable
 
-from harness.records import Run
-from harness.reports import metric_parts, parts
-from harness.reports.metric_parts import Given
-from harness.verdicts import Judgement
+from harness.merged import Column, Merged
+from harness.report_parts import merged_parts, metric_parts, parts
 
 NAME = "markdown"
-NOTHING = Given()
 
 
-def render(
-    run: Run, judgement: Judgement, *, width: int = 110, color: bool = False, given: Given = NOTHING
-) -> str:
+def render(merged: Merged, *, width: int = 110, color: bool = False) -> str:
     """GitHub-flavoured markdown; text from tests and logs stays text."""
     del width, color
-    lines = [f"**{text(judgement.headline)}**", ""]
-    lines += [f"- {name}: {text(value)}" for name, value in parts.where(run.header)]
-    found = parts.troubles(run, judgement)
-    if found:
-        lines += ["", f"## Needs a person ({len(judgement.needs_person)})"]
-    for t in found:
-        more = f" and {len(t.tests) - 1} more alike" if len(t.tests) > 1 else ""
-        lines += ["", f"### {t.first.verdict.replace('_', ' ')}: {text(t.first.test)}{more}", ""]
-        lines += [text(t.first.why), "", text(t.kind_meaning)]
-        if t.detail:
-            lines += ["", *fenced(t.detail)]
-        for cause, line, remedy in t.causes:
-            lines += ["", f"- cause: {text(cause)}", *(f"  {row}" for row in fenced(line)), ""]
-            lines += [f"  remedy: {text(remedy)}"]
-        lines += ["", "Again:", "", *fenced(t.rerun)]
+    lines = [f"**{text(merged.headline)}**", ""]
+    if merged.single:
+        return "\n".join([*lines, *of_column(merged.columns[0])]) + "\n"
+    lines += several(merged)
+    for column in merged.columns:
+        lines += ["", f"# {text(column.name)}", "", f"**{text(column.judgement.headline)}**", ""]
+        lines += of_column(column)
+    return "\n".join(lines) + "\n"
+
+
+def several(merged: Merged) -> list[str]:
+    """What is to be said of several runs together, under headings."""
+    lines = ["## Runs", "", *_ready(merged_parts.RUN_COLUMNS, merged_parts.run_rows(merged, _cached))]
+    if said := merged_parts.agreements(merged):
+        lines += ["", text(said)]
+    columns = tuple(map(text, merged_parts.line_columns(merged)))
+    for agreement, words in (
+        ("differ", "Differ between runs"),
+        ("only_one", "Have an outcome on one run alone"),
+    ):
+        rows = list(merged_parts.line_rows(merged, agreement, _cached))
+        if rows:
+            lines += ["", f"## {words} ({len(rows)})", "", *_ready(columns, rows[: merged_parts.MANY])]
+            if len(rows) > merged_parts.MANY:
+                lines += [
+                    "",
+                    f"And {len(rows) - merged_parts.MANY} more: the HTML report and the JSON have them all.",
+                ]
+    if rows := list(merged_parts.between_rows(merged, _cached)):
+        lines += ["", "## Traces between runs", "", *_ready(merged_parts.BETWEEN_COLUMNS, rows)]
+    if rows := list(merged_parts.beside_rows(merged, _cached)):
+        columns = tuple(map(text, merged_parts.beside_columns(merged)))
+        lines += ["", "## Metrics side by side", "", *_ready(columns, rows)]
+    return lines
+
+
+def of_column(column: Column) -> list[str]:
+    """One run: where, what needs a person, and all the rest."""
+    run, judgement = column.run, column.judgement
+    lines = [f"- {name}: {text(value)}" for name, value in parts.where(run.header)]
+    lines += needs_person(column)
     rows = parts.known(judgement)
     if rows:
         lines += ["", "## Known issues", ""]
@@ -46,16 +67,41 @@ def render(
     if skips:
         lines += ["", "## Skipped", "", *(f"- {text(test)}: {text(why)}" for test, why in skips)]
     lines += ["", "## Suites", "", *table(parts.SUITE_COLUMNS, list(parts.suite_rows(judgement)))]
-    lines += _metrics(run, judgement, given)
+    lines += _metrics(column)
     crossings = list(parts.crossing_rows(judgement))
     if crossings:
         lines += ["", "## Across runners", "", *table(parts.CROSSING_COLUMNS, crossings)]
+    if bundles := list(merged_parts.bundle_rows(column)):
+        lines += [
+            "",
+            "## Checkpoint bundles carried across",
+            "",
+            *table(merged_parts.BUNDLE_COLUMNS, bundles),
+        ]
     if judgement.notes:
         lines += ["", "## Notes", "", *(f"- {text(n)}" for n in judgement.notes)]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def _metrics(run: Run, judgement: Judgement, given: Given) -> list[str]:
+def needs_person(column: Column) -> list[str]:
+    """What needs a person, worst first: meaning, detail, causes, and the command that reruns it."""
+    found = parts.troubles(column.run, column.judgement)
+    lines = ["", f"## Needs a person ({len(column.judgement.needs_person)})"] if found else []
+    for t in found:
+        more = f" and {len(t.tests) - 1} more alike" if len(t.tests) > 1 else ""
+        lines += ["", f"### {t.first.verdict.replace('_', ' ')}: {text(t.first.test)}{more}", ""]
+        lines += [text(t.first.why), "", text(t.kind_meaning)]
+        if t.detail:
+            lines += ["", *fenced(t.detail)]
+        for cause, line, remedy in t.causes:
+            lines += ["", f"- cause: {text(cause)}", *(f"  {row}" for row in fenced(line)), ""]
+            lines += [f"  remedy: {text(remedy)}"]
+        lines += ["", "Again:", "", *fenced(t.rerun)]
+    return lines
+
+
+def _metrics(column: Column) -> list[str]:
+    run, judgement, given = column.run, column.judgement, column.given
     lines = []
     if judged := metric_parts.judged(judgement):
         lines += ["", "## Metrics", "", metric_parts.JUDGED_CAPTION, ""]

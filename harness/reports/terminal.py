@@ -9,19 +9,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from harness.records import Run
-from harness.reports import metric_parts, parts
-from harness.reports.metric_parts import Given
-from harness.verdicts import Judgement
+from harness.merged import Column, Merged
+from harness.report_parts import merged_parts, metric_parts, parts
 
 NAME = "terminal"
-NOTHING = Given()
 _STYLE = {"green": "bold green", "red": "bold red", "no_verdict": "bold yellow"}
 
 
-def render(
-    run: Run, judgement: Judgement, *, width: int = 110, color: bool = False, given: Given = NOTHING
-) -> str:
+def render(merged: Merged, *, width: int = 110, color: bool = False) -> str:
     """The report as lines of `width` columns; with escape codes only when `color` is set."""
     console = Console(
         file=io.StringIO(),
@@ -33,14 +28,61 @@ def render(
         emoji=False,
         legacy_windows=False,
     )
-    console.print(Text(parts.plain(judgement.headline), style=_STYLE[judgement.status]))
+    _headline(console, merged.headline, merged.status)
+    if merged.single:
+        _column(console, merged.columns[0])
+    else:
+        _several(console, merged)
+        for column in merged.columns:
+            console.print()
+            console.rule(Text(parts.plain(column.name)))
+            _headline(console, column.judgement.headline, column.judgement.status)
+            _column(console, column)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().rstrip("\n")
+
+
+def _headline(console: Console, text: str, status: str) -> None:
+    console.print(Text(parts.plain(text), style=_STYLE[status]))
+
+
+def _several(console: Console, merged: Merged) -> None:
+    """What is to be said of the runs together."""
+    _title(console, "Runs")
+    _table(console, merged_parts.RUN_COLUMNS, list(merged_parts.run_rows(merged)))
+    if said := merged_parts.agreements(merged):
+        _title(console, "Test by test")
+        _note(console, said)
+    for agreement, words in (
+        ("differ", "Differ between runs"),
+        ("only_one", "Have an outcome on one run alone"),
+    ):
+        rows = list(merged_parts.line_rows(merged, agreement))
+        if rows:
+            _title(console, f"{words} ({len(rows)})")
+            _grouped(console, merged_parts.line_columns(merged), [(r, "") for r in rows[: merged_parts.MANY]])
+            if len(rows) > merged_parts.MANY:
+                _note(
+                    console, f"and {len(rows) - merged_parts.MANY} more: --format html or json has them all"
+                )
+    if rows := list(merged_parts.between_rows(merged)):
+        _title(console, "Traces between runs")
+        _table(console, merged_parts.BETWEEN_COLUMNS, rows)
+    if beside := list(merged_parts.beside_rows(merged)):
+        _title(console, "Metrics side by side")
+        _grouped(console, merged_parts.beside_columns(merged), [(row, "") for row in beside])
+
+
+def _column(console: Console, column: Column) -> None:
+    """One run."""
+    run, judgement = column.run, column.judgement
     console.print()
     grid = Table.grid(padding=(0, 2))
     for name, value in parts.where(run.header):
         grid.add_row(Text(name, style="dim"), Text(value))
     console.print(grid)
-    _troubles(console, run, judgement)
-    _known(console, judgement)
+    _troubles(console, column)
+    _known(console, column)
     skips = parts.skipped(judgement)
     if skips:
         _title(console, "Skipped")
@@ -48,17 +90,18 @@ def render(
             console.print(Text(f"  {test}: {why}"))
     _title(console, "Suites")
     _table(console, parts.SUITE_COLUMNS, list(parts.suite_rows(judgement)))
-    _metrics(console, run, judgement, given)
+    _metrics(console, column)
     crossings = list(parts.crossing_rows(judgement))
     if crossings:
         _title(console, "Across runners")
         _table(console, parts.CROSSING_COLUMNS, crossings)
+    if rows := list(merged_parts.bundle_rows(column)):
+        _title(console, "Checkpoint bundles carried across")
+        _table(console, merged_parts.BUNDLE_COLUMNS, rows)
     if judgement.notes:
         _title(console, "Notes")
         for note in judgement.notes:
             console.print(Padding(Text(parts.plain(note)), (0, 0, 0, 2)))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().rstrip("\n")
 
 
 def _title(console: Console, text: str) -> None:
@@ -66,11 +109,11 @@ def _title(console: Console, text: str) -> None:
     console.print(Text(text, style="bold"))
 
 
-def _troubles(console: Console, run: Run, judgement: Judgement) -> None:
-    found = parts.troubles(run, judgement)
+def _troubles(console: Console, column: Column) -> None:
+    found = parts.troubles(column.run, column.judgement)
     if not found:
         return
-    _title(console, f"Needs a person ({len(judgement.needs_person)})")
+    _title(console, f"Needs a person ({len(column.judgement.needs_person)})")
     for t in found:
         more = f"  (and {len(t.tests) - 1} more alike)" if len(t.tests) > 1 else ""
         head = Text("  ")
@@ -89,8 +132,8 @@ def _troubles(console: Console, run: Run, judgement: Judgement) -> None:
         console.print(Text(f"    again: {t.rerun}"), soft_wrap=True)
 
 
-def _known(console: Console, judgement: Judgement) -> None:
-    rows = parts.known(judgement)
+def _known(console: Console, column: Column) -> None:
+    rows = parts.known(column.judgement)
     if not rows:
         return
     _title(console, "Known issues")
@@ -104,7 +147,8 @@ def _known(console: Console, judgement: Judgement) -> None:
         console.print(Padding(Text(f"seen: {seen}", style="dim"), (0, 0, 0, 4)))
 
 
-def _metrics(console: Console, run: Run, judgement: Judgement, given: Given) -> None:
+def _metrics(console: Console, column: Column) -> None:
+    run, judgement, given = column.run, column.judgement, column.given
     if judged := metric_parts.judged(judgement):
         _title(console, "Metrics")
         _note(console, metric_parts.JUDGED_CAPTION)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 
-from harness.cost import Costs, Prices, cost_of
+from harness.cost import Costs, cost_of
+from harness.merged import Given
 from harness.quantities import percent, quantity, scale_of
 from harness.rates import KINDS, Rate, rates_of
 from harness.records import Run
-from harness.reports.parts import FOLD, one_line, plain
+from harness.report_parts.parts import FOLD, one_line, plain
 from harness.verdicts import Judgement, MetricVerdict
 
 NEEDS_PERSON = ("regressed", "missing", "incomparable", "inconclusive")
@@ -20,19 +20,6 @@ ORDER = {v: n for n, v in enumerate((*NEEDS_PERSON, "improved", "new", "equivale
 Row = tuple[str, ...]
 Say = Callable[[str], str]
 """How a report writes text from tests: what makes it harmless there. All else in a row is the harness's own."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a report may be given beside a run and its judgement.
-
-    `peaks`: 1e12 operations a second of one device, by precision; None when its model is not known. `prices`: without
-    them no cost is told. `folder`: the run's, as the user named it.
-    """
-
-    peaks: Mapping[str, float] | None = None
-    prices: Prices | None = None
-    folder: str | None = None
 
 
 JUDGED_COLUMNS = ("test", "metric", "base", "this run", "change (95 %)", "verdict", "detectable", "noise")

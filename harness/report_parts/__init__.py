@@ -1,0 +1,1 @@
+"""What report forms share: the words and rows of every form; pure."""
