@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from harness.merged import WORDS, Column, Merged
 from harness.quantities import quantity, scale_of
 from harness.report_parts.metric_parts import Row, Say, name_of
-from harness.report_parts.parts import how_made, one_line
+from harness.report_parts.parts import how_made, one_line, plain
 
-RUN_COLUMNS = ("run", "made", "verdict", "passed", "failed", "known", "not run", "no verdict", "why")
+RUN_COLUMNS = ("run", "made", "verdict", "passed", "failed", "known", "not run", "no verdict")
 _PASSED = ("same", "fixed", "new", "known_fixed")
 _FAILED = ("newly_failing", "failing", "known_expired")
 _NOT_RUN = ("skipped", "lacking", "skip_unaccepted", "capability_lost")
@@ -24,11 +24,16 @@ def run_rows(merged: Merged, say: Say = one_line) -> Iterator[Row]:
         count = Counter(t.verdict for t in c.judgement.tests)
         groups = [sum(count[v] for v in group) for group in (_PASSED, _FAILED, ("known",), _NOT_RUN)]
         rest = sum(count.values()) - sum(groups)
-        why = "; ".join(c.judgement.reasons)
         made = how_made(c.run.header)
-        yield say(c.name), made, WORDS[c.judgement.status], *map(str, (*groups, rest)), say(why)
+        yield say(c.name), made, WORDS[c.judgement.status], *map(str, (*groups, rest))
     for a in merged.absent:
-        yield say(a.runner), "none", "OFF" if a.off else "DID NOT REPORT", *[""] * 5, say(a.why)
+        yield say(a.runner), "no run", "OFF" if a.off else "DID NOT REPORT", *[""] * 5
+
+
+def run_whys(merged: Merged) -> list[str]:
+    """Why a run has no verdict, and why a runner did not report: a line each."""
+    lines = [f"{c.name}: {'; '.join(c.judgement.reasons)}" for c in merged.columns if c.judgement.reasons]
+    return [plain(line) for line in (*lines, *(f"{a.runner} {a.why}" for a in merged.absent))]
 
 
 def line_columns(merged: Merged) -> Row:

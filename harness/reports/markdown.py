@@ -28,6 +28,7 @@ def render(merged: Merged, *, width: int = 110, color: bool = False) -> str:
 def several(merged: Merged) -> list[str]:
     """What is to be said of several runs together, under headings."""
     lines = ["## Runs", "", *_ready(merged_parts.RUN_COLUMNS, merged_parts.run_rows(merged, _cached))]
+    lines += ["", *(f"- {text(line)}" for line in merged_parts.run_whys(merged))]
     if said := merged_parts.agreements(merged):
         lines += ["", text(said)]
     columns = tuple(map(text, merged_parts.line_columns(merged)))

@@ -50,6 +50,8 @@ def _several(console: Console, merged: Merged) -> None:
     """What is to be said of the runs together."""
     _title(console, "Runs")
     _table(console, merged_parts.RUN_COLUMNS, list(merged_parts.run_rows(merged)))
+    for line in merged_parts.run_whys(merged):
+        console.print(Padding(Text(line), (0, 0, 0, 2)))
     if said := merged_parts.agreements(merged):
         _title(console, "Test by test")
         _note(console, said)
