@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -27,6 +28,8 @@ from harness.records import Header, Run
 from harness.stats import Finding, Series, compare
 
 PLANTED = (1.03, 1.05, 1.10, 1.20)
+NEAR = 4
+"""So many heads just before one are its other baseline."""
 
 
 def take(folder: Path, target: str, processes: int, comparisons: int, repeat: int) -> int:
@@ -66,6 +69,15 @@ def rows_of(run: Run, rules: Sequence[Rule]) -> dict[str, Row]:
     return found
 
 
+def joined(each: Sequence[Mapping[str, Row]]) -> dict[str, Row]:
+    """Heads taken together, as a baseline."""
+    keys = set.intersection(*(set(rows) for rows in each))
+    return {
+        key: Row(each[0][key].rule, tuple(v for rows in each for v in rows[key].values), each[0][key].kind)
+        for key in keys
+    }
+
+
 def judged(
     base: Mapping[str, Row], head: Mapping[str, Row], planted: Mapping[str, float] | None = None
 ) -> dict[str, Finding]:
@@ -82,7 +94,7 @@ def judged(
     return dict(zip(keys, compare(series), strict=True))
 
 
-def tell(folder: Path, output: Path, store: Path | None) -> int:
+def tell(folder: Path, output: Path, store: Path | None, remark: str) -> int:
     """Writes the document; with `store`, the raw samples as a history."""
     rules = policy.load()
     base_run = rundir.load(folder / "base")
@@ -98,7 +110,17 @@ def tell(folder: Path, output: Path, store: Path | None) -> int:
         }
         for factor in PLANTED
     }
-    output.write_text(document(base_run, heads, base, each, found, power), encoding="utf-8")
+    near = [
+        judged(joined(each[n - NEAR : n]), each[n])
+        for n in range(NEAR, len(each))
+        if together(heads[n - NEAR : n + 1])
+    ]
+    from real_aa_others import alarms
+
+    others = alarms(base_run, heads, rules)
+    output.write_text(
+        document(base_run, heads, base, each, found, power, near, others, remark), encoding="utf-8"
+    )
     if store is not None:
         from harness import history
 
@@ -115,12 +137,14 @@ def document(
     each: Sequence[Mapping[str, Row]],
     found: Sequence[Mapping[str, Finding]],
     power: Mapping[float, Mapping[str, int]],
+    near: Sequence[Mapping[str, Finding]],
+    others: Mapping[str, Sequence[int]],
+    remark: str,
 ) -> str:
     """The document, as markdown."""
     header, n = base_run.header, len(heads)
     verdicts = Counter(f.verdict for report in found for f in report.values())
-    alarms = [[k for k, f in report.items() if f.verdict == "regressed"] for report in found]
-    praised = [[k for k, f in report.items() if f.verdict == "improved"] for report in found]
+    alarms, praised = called(found, "regressed"), called(found, "improved")
     rows = sum(verdicts.values())
     lines = [
         "# Unchanged code against itself, measured",
@@ -140,8 +164,27 @@ def document(
         _alarm_lines(alarms, "false alarms"),
         _alarm_lines(praised, "false improvements"),
         "",
+        *_by_head(heads, found),
+        *([remark, ""] if remark else []),
         "All heads share one baseline: a baseline that was slow by chance shows in all of them, so these are not as "
         "many independent reports.",
+        "",
+        f"Each head against the processes of the {NEAR} heads just before it, which ran within the same minutes: "
+        f"{sum(map(bool, called(near, 'regressed')))} of {len(near)} reports with a false alarm, "
+        f"{sum(map(bool, called(near, 'improved')))} with a false improvement.",
+        "",
+        "## Other tools on the same runs",
+        f"Their own code, as [verdict_rates.md](verdict_rates.md) calls it, on the rows in seconds "
+        f"({len(timed(list(base), base))} of the {len(base)}).",
+        "",
+        "| rule | reports with a false alarm | false alarms a report |",
+        "|---|---|---|",
+        *(f"| {name} | {sum(map(bool, c))} of {n} | {sum(c) / n:.1f} |" for name, c in others.items()),
+        *(
+            f"| ours, {heads[0].header.repeats} new processes, {which} | {sum(map(bool, c))} of {n} | "
+            f"{sum(map(len, c)) / n:.1f} |"
+            for which, c in (("those rows", [timed(keys, base) for keys in alarms]), ("all rows", alarms))
+        ),
         "",
         "## By row",
         "`noise`: standard deviation between processes of all heads, relative. `detectable`: the smallest change that "
@@ -165,6 +208,38 @@ def document(
             f"| `{name}` | {statistics.median(base[key].values):.4g} | {noise:.1%} | {smallest} | {same} of {n} | {counts} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def together(heads: Sequence[Run]) -> bool:
+    """Whether the runs followed one another without a pause."""
+    begins = [datetime.fromisoformat(run.header.started) for run in heads]
+    return begins[-1] - begins[0] < timedelta(minutes=3 * len(heads))
+
+
+def timed(keys: Sequence[str], rows: Mapping[str, Row]) -> list[str]:
+    """Those of the keys that are medians in seconds."""
+    return [k for k in keys if rows[k].kind == "s" and "@" not in k]
+
+
+def called(found: Sequence[Mapping[str, Finding]], verdict: str) -> list[list[str]]:
+    """The rows of each report that have this verdict."""
+    return [[k for k, f in report.items() if f.verdict == verdict] for report in found]
+
+
+def _by_head(heads: Sequence[Run], found: Sequence[Mapping[str, Finding]]) -> list[str]:
+    """A table of the reports that called anything changed."""
+    rows = []
+    for run, report in zip(heads, found, strict=True):
+        for key, f in report.items():
+            if f.verdict in ("regressed", "improved"):
+                change = (
+                    f"{f.change:+.0%} ({f.low:+.0%} to {f.high:+.0%})" if f.change is not None else "unknown"
+                )
+                name = key.partition("::")[2]
+                rows.append(
+                    f"| {run.header.run_id} | {run.header.started[11:16]} | `{name}` | {f.verdict} | {change} |"
+                )
+    return ["| run | at | row | verdict | change |", "|---|---|---|---|---|", *rows, ""] if rows else []
 
 
 def _alarm_lines(named: Sequence[Sequence[str]], what: str) -> str:
@@ -196,6 +271,9 @@ def main() -> int:
     parser.add_argument("--comparisons", type=int, default=40)
     parser.add_argument("--repeat", type=int, default=3, help="processes of a head (default: 3)")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "aa_cpu.md")
+    parser.add_argument(
+        "--remark", default="", metavar="TEXT", help="what else a reader must know; into the document"
+    )
     parser.add_argument("--store", type=Path, help="also put the runs into this history")
     options = parser.parse_args()
     if options.what == "take":
@@ -206,7 +284,7 @@ def main() -> int:
             options.comparisons,
             options.repeat,
         )
-    return tell(options.folder, options.output, options.store)
+    return tell(options.folder, options.output, options.store, options.remark)
 
 
 if __name__ == "__main__":
