@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from harness import ROOT, rundir
@@ -38,8 +39,10 @@ class Teller:
     def count(self, statuses: Sequence[int]) -> None:
         """Puts the processes into pytest's last line, which counts only what ran in its own process."""
         if self._reporter is not None:
-            good = [s for s in statuses if s == 0]
-            bad = [s for s in statuses if s != 0]
+            # Other plugins look for attributes in whatever stands there.
+            ended = [SimpleNamespace(status=s) for s in statuses]
+            good = [e for e in ended if e.status == 0]
+            bad = [e for e in ended if e.status != 0]
             for found, how in ((bad, "not passed"), (good, "passed")):
                 if found:
                     word = "process" if len(found) == 1 else "processes"

@@ -52,6 +52,26 @@ def test_many(record, n):
         ["test_control", "test_once", "test_many[1]", "test_many[2]"], "new"
     )
     assert "process 3 of 3" in done.output
+    assert "3 fresh processes of repeated tests passed in" in done.output
+
+
+def test_the_last_line_tells_of_repeats(tmp_path: Path) -> None:
+    """pytest's last line counts the processes by how they ended, also where nothing else ran."""
+    text = """
+@pytest.mark.repeated
+def test_first_is_bad(record):
+    record.metric("x", "s", [1.0])
+    (HERE / f"{len(list(HERE.glob('*.seen')))}.seen").touch()
+    assert (HERE / "1.seen").exists()
+"""
+    head = HEAD.replace("def test_once(", "def not_a_test(").replace(
+        "def test_control(", "def no_test_either("
+    )
+    done = runs.made_up(tmp_path, head + text, "--repeat", "3")
+    assert done.status == 1
+    assert "no tests ran" not in done.output
+    assert "1 fresh process of repeated tests not passed" in done.output
+    assert "2 fresh processes of repeated tests passed in" in done.output
 
 
 def test_a_repeat_that_died_is_lost(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import ROOT
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.cost import Prices
@@ -27,9 +28,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     there = reports.names()
     parser.description = "Judges a run and reports; several runs of one commit side by side."
     parser.add_argument("folders", metavar="RUN", type=Path, nargs="+", help="folder of a run")
-    parser.add_argument(
-        "--format", default="terminal", choices=there, metavar="FORMAT", help=f"one of: {', '.join(there)}"
+    form = parser.add_argument(
+        "--format", default="terminal", metavar="FORMAT", help=f"one of: {', '.join(there)}"
     )
+    form.completer = lambda **_: there  # type: ignore[attr-defined]  # for shells that complete
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the report there, not to stdout")
     parser.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
     parser.add_argument("--prices", type=Path, metavar="FILE", help="prices of devices: tells costs too")
@@ -115,6 +117,10 @@ def _run(options: argparse.Namespace) -> int:
 
     from harness import merging, output, prices, reports, switched_off
 
+    if options.format not in reports.names():
+        raise UsageError(
+            f"--format {options.format}: no such format; there are: {', '.join(reports.names())}"
+        )
     price_list = None if options.prices is None else prices.load(options.prices)
     off = switched_off.load(options.off) if options.expect else ()
     found = [_given(folder, options, price_list) for folder in options.folders]
