@@ -110,17 +110,11 @@ def tell(folder: Path, output: Path, store: Path | None, remark: str) -> int:
         }
         for factor in PLANTED
     }
-    near = [
-        judged(joined(each[n - NEAR : n]), each[n])
-        for n in range(NEAR, len(each))
-        if together(heads[n - NEAR : n + 1])
-    ]
-    from real_aa_others import alarms
+    from real_aa_others import alarms  # numpy and the other tools: not for `take`
 
     others = alarms(base_run, heads, rules)
-    output.write_text(
-        document(base_run, heads, base, each, found, power, near, others, remark), encoding="utf-8"
-    )
+    text = document(base_run, heads, base, each, found, power, others, remark)
+    output.write_text(text, encoding="utf-8")
     if store is not None:
         from harness import history
 
@@ -137,7 +131,6 @@ def document(
     each: Sequence[Mapping[str, Row]],
     found: Sequence[Mapping[str, Finding]],
     power: Mapping[float, Mapping[str, int]],
-    near: Sequence[Mapping[str, Finding]],
     others: Mapping[str, Sequence[int]],
     remark: str,
 ) -> str:
@@ -145,6 +138,11 @@ def document(
     header, n = base_run.header, len(heads)
     verdicts = Counter(f.verdict for report in found for f in report.values())
     alarms, praised = called(found, "regressed"), called(found, "improved")
+    near = [
+        judged(joined(each[k - NEAR : k]), each[k])
+        for k in range(NEAR, n)
+        if together(heads[k - NEAR : k + 1])
+    ]
     rows = sum(verdicts.values())
     lines = [
         "# Unchanged code against itself, measured",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from verdict_rules import REGRESSED, rules
+from verdict_rules import REGRESSED, Judge, rules
 from verdict_worlds import Report
 
+from harness.judge_metrics import collect
 from harness.policy import Rule, rule_of
 from harness.records import Run
 
@@ -18,30 +20,25 @@ def alarms(base: Run, heads: Sequence[Run], policy: Sequence[Rule]) -> dict[str,
 
     A rule that is not installed is left out.
     """
-    there, found = _samples(base, policy), {}
-    for rule in rules():
-        if rule.ours or rule.judge is None:
-            continue
-        found[rule.name] = [
-            sum(
-                REGRESSED in rule.judge(Report(None, None, there[key], here[key]), [0]).verdicts  # type: ignore[arg-type]
-                for key in sorted(set(there) & set(here))
-            )
-            for here in (_samples(head, policy) for head in heads)
-        ]
-    return found
+    there = _samples(base, policy)
+    here = [_samples(head, policy) for head in heads]
+    return {
+        rule.name: [sum(_slower(rule.judge, there[k], head[k]) for k in there if k in head) for head in here]
+        for rule in rules()
+        if not rule.ours and rule.judge is not None
+    }
+
+
+def _slower(judge: Judge, base: Any, head: Any) -> bool:
+    return REGRESSED in judge(Report(None, None, base, head), [0]).verdicts  # type: ignore[arg-type]
 
 
 def _samples(run: Run, policy: Sequence[Rule]) -> dict[str, Any]:
-    """Processes x 1 x samples after warm-up, by test and metric, in the order of the processes."""
-    taken: dict[str, dict[int, tuple[float, ...]]] = {}
-    for record in run.records:
-        for m in record.metrics if record.outcome == "passed" and record.repeat is not None else ():
-            if m.unit == "s" and rule_of(policy, m.name) is not None:
-                taken.setdefault(f"{record.test}::{m.name}", {})[record.repeat] = m.samples[m.warmup :]
+    """Processes x 1 x samples after warm-up, by row, in the order of the processes."""
+    records = sorted(run.records, key=lambda r: r.repeat or 0)
     found = {}
-    for key, by_repeat in taken.items():
-        shortest = min(map(len, by_repeat.values()))
-        if shortest:
-            found[key] = np.array([by_repeat[r][:shortest] for r in sorted(by_repeat)])[:, None, :]
+    for key, row in collect(dataclasses.replace(run, records=tuple(records)), policy).items():
+        shortest = min(map(len, row.timed), default=0)
+        if shortest and rule_of(policy, row.metric) is not None:
+            found[key] = np.array([samples[:shortest] for samples in row.timed])[:, None, :]
     return found

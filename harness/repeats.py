@@ -39,14 +39,12 @@ class Teller:
     def count(self, statuses: Sequence[int]) -> None:
         """Puts the processes into pytest's last line, which counts only what ran in its own process."""
         if self._reporter is not None:
-            # Other plugins look for attributes in whatever stands there.
-            ended = [SimpleNamespace(status=s) for s in statuses]
-            good = [e for e in ended if e.status == 0]
-            bad = [e for e in ended if e.status != 0]
-            for found, how in ((bad, "not passed"), (good, "passed")):
-                if found:
-                    word = "process" if len(found) == 1 else "processes"
-                    self._reporter.stats[f"fresh {word} of repeated tests {how}"] = found
+            passed = sum(s == 0 for s in statuses)
+            for count, how in ((len(statuses) - passed, "not passed"), (passed, "passed")):
+                if count:
+                    what = f"fresh process{'es' * (count > 1)} of repeated tests {how}"
+                    # Other plugins look for attributes in whatever stands there.
+                    self._reporter.stats[what] = [SimpleNamespace()] * count
 
 
 def options_of(option: Any) -> list[str]:

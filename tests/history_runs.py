@@ -10,8 +10,9 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import IO, Any
 
+import runs
 from builders import make_header, make_record
-from harness import ROOT, rundir
+from harness import ROOT
 from harness.history import query, rows, store
 from harness.history.place import Place
 from harness.records import Metric, Run
@@ -78,13 +79,7 @@ def make_rows(number: int, **changes: Any) -> rows.Rows:
 
 def write_folder(parent: Path, run: Run) -> Path:
     """The run as a folder."""
-    folder = rundir.claim(parent / run.header.run_id)
-    rundir.write_header(folder, run.header)
-    writer = rundir.Writer(folder, "main")
-    for record in run.records:
-        writer.append(record)
-    writer.close()
-    return folder
+    return runs.write(parent / run.header.run_id, run)
 
 
 def read_all(place: Place) -> list[tuple[Any, ...]]:

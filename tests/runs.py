@@ -25,6 +25,17 @@ class Done:
         return rundir.load(self.folder)
 
 
+def write(folder: Path, run: Run) -> Path:
+    """The run as a folder on disk."""
+    rundir.claim(folder)
+    rundir.write_header(folder, run.header)
+    writer = rundir.Writer(folder, "main")
+    for record in run.records:
+        writer.append(record)
+    writer.close()
+    return folder
+
+
 def suites(folder: Path, *options: str, variables: dict[str, str] | None = None) -> Done:
     """The real suites, with the run in `folder`."""
     return _pytest(ROOT, folder, options, variables)

@@ -9,7 +9,6 @@ import pytest
 
 import runs
 from builders import TODAY, case, make_issue, make_record, make_run
-from harness import rundir
 from harness.judge import judge
 from harness.records import Record
 from harness.triage import triage_record
@@ -69,7 +68,6 @@ def test_no_cause_makes_a_pass_of_a_failure() -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A run on disk in which one test failed, with its cause in a log alone."""
-    place = rundir.claim(tmp_path / "run")
     run = make_run(
         [
             failed(
@@ -78,11 +76,7 @@ def folder(tmp_path: Path) -> Path:
             )
         ]
     )
-    rundir.write_header(place, run.header)
-    writer = rundir.Writer(place, "main")
-    for record in run.records:
-        writer.append(record)
-    writer.close()
+    place = runs.write(tmp_path / "run", run)
     (place / "logs/l-1").mkdir(exist_ok=True, parents=True)
     (place / "logs/main-probe.log").write_text("Bus error, of another test: HW Exception by GPU node-1")
     (place / "logs/l-1/rank-1.log").write_text(f"healthy line\n{FULL}\x1b[2J\n{CONSEQUENCE}\n")

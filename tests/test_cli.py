@@ -11,19 +11,7 @@ import pytest
 
 import runs
 from builders import CONTROL, case, make_record, make_run
-from harness import ROOT, rundir
-from harness.records import Run
-
-
-def write(folder: Path, run: Run) -> Path:
-    """The run as a folder on disk."""
-    rundir.claim(folder)
-    rundir.write_header(folder, run.header)
-    writer = rundir.Writer(folder, "main")
-    for record in run.records:
-        writer.append(record)
-    writer.close()
-    return folder
+from harness import ROOT
 
 
 def test_help_waits_for_nothing_heavy() -> None:
@@ -32,7 +20,7 @@ def test_help_waits_for_nothing_heavy() -> None:
         "import sys, harness.cli as c\n"
         "try: c.main(['--help'])\n"
         "except SystemExit: pass\n"
-        "early = {'rich', 'harness.judge', 'harness.reports.terminal'} & set(sys.modules)\n"
+        "early = {'rich', 'harness.judge', 'harness.reports'} & set(sys.modules)\n"
         "import harness.judge, harness.baselines, harness.reports as r; r.formats()\n"
         "print('LOADED', sorted(early | ({'torch', 'numpy', 'decord', 'pytest'} & set(sys.modules))))"
     )
@@ -45,7 +33,7 @@ def test_help_waits_for_nothing_heavy() -> None:
 )
 def test_exit_status_follows_the_verdict(outcome: str, status: int, word: str, tmp_path: Path) -> None:
     """0 green, 1 red, 3 no verdict; the first line is the verdict, data goes to stdout alone."""
-    folder = write(tmp_path / "run", make_run([make_record(case("a"), outcome)]))
+    folder = runs.write(tmp_path / "run", make_run([make_record(case("a"), outcome)]))
     done = runs.harness("report", str(folder), "--baselines", str(tmp_path / "none"))
     assert done.returncode == status
     assert done.stdout.startswith(word)
@@ -55,7 +43,7 @@ def test_exit_status_follows_the_verdict(outcome: str, status: int, word: str, t
 @pytest.mark.parametrize("form", ["terminal", "markdown", "json"])
 def test_every_format_can_go_to_a_file(form: str, tmp_path: Path) -> None:
     """`--output` holds what stdout would."""
-    folder = write(tmp_path / "run", make_run([make_record(case("a"))]))
+    folder = runs.write(tmp_path / "run", make_run([make_record(case("a"))]))
     words = ("report", str(folder), "--format", form, "--baselines", str(tmp_path / "none"))
     printed = runs.harness(*words)
     runs.harness(*words, "--output", str(tmp_path / "out"))
@@ -70,7 +58,7 @@ def test_every_format_can_go_to_a_file(form: str, tmp_path: Path) -> None:
         (("report", "/nonexistent"), "/nonexistent: no run.json there; name the folder of a run"),
         (
             ("report", "RUN", "--format", "pdf"),
-            "--format pdf: no such format; there are: ",
+            "--format pdf: no such format; there are: json, markdown, terminal",
         ),
         (
             ("report", "RUN", "--output", "/nonexistent/x"),
@@ -87,7 +75,7 @@ def test_every_format_can_go_to_a_file(form: str, tmp_path: Path) -> None:
 )
 def test_a_mistake_is_one_line_and_exit_2(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
     """A user's mistake names the value and the remedy on one line of stderr; nothing is written."""
-    folder = write(tmp_path / "run", make_run([make_record(case("a"))]))
+    folder = runs.write(tmp_path / "run", make_run([make_record(case("a"))]))
     done = runs.harness(*(str(folder) if w == "RUN" else w for w in words))
     assert done.returncode == 2
     assert says in done.stderr
@@ -97,7 +85,7 @@ def test_a_mistake_is_one_line_and_exit_2(words: tuple[str, ...], says: str, tmp
 
 def test_accept_then_report_is_same(tmp_path: Path) -> None:
     """A run accepted as baseline is `same` as itself, and a test that fails later is newly failing."""
-    folder = write(tmp_path / "run", make_run([make_record(case("a")), make_record(case("b"))]))
+    folder = runs.write(tmp_path / "run", make_run([make_record(case("a")), make_record(case("b"))]))
     baselines = str(tmp_path / "baselines")
     accepted = runs.harness(
         "baseline", "accept", str(folder), "--reason", "first run on this machine", "--baselines", baselines
@@ -106,7 +94,9 @@ def test_accept_then_report_is_same(tmp_path: Path) -> None:
     assert accepted.stdout.strip().endswith("cpu-x86_64-1/vitra.decoder.json")
     report = runs.harness("report", str(folder), "--format", "json", "--baselines", baselines)
     assert {t["verdict"] for t in json.loads(report.stdout)["tests"]} == {"same"}
-    worse = write(tmp_path / "worse", make_run([make_record(case("a")), make_record(case("b"), "failed")]))
+    worse = runs.write(
+        tmp_path / "worse", make_run([make_record(case("a")), make_record(case("b"), "failed")])
+    )
     report = runs.harness("report", str(worse), "--format", "json", "--baselines", baselines)
     assert report.returncode == 1
     assert {t["test"]: t["verdict"] for t in json.loads(report.stdout)["tests"]} == {
@@ -133,7 +123,9 @@ def test_targets_and_runners_say_what_is_here(tmp_path: Path) -> None:
 
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
     """`harness report RUN | head -1` ends quietly."""
-    folder = write(tmp_path / "run", make_run([make_record(case(str(i)), "failed") for i in range(2000)]))
+    folder = runs.write(
+        tmp_path / "run", make_run([make_record(case(str(i)), "failed") for i in range(2000)])
+    )
     command = f"{sys.executable} -m harness.cli report {folder} --format json | head -c 10"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr

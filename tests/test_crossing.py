@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import runs
 from builders import TODAY, case, make_record, make_run
-from harness import baselines, rundir
+from harness import baselines
 from harness.crossing import BY_NOISE, judge_crossings
 from harness.judge import judge
 from harness.merging import one
@@ -124,14 +124,7 @@ def test_the_command_knows_the_noise_of_a_run_s_trace(tmp_path: Path) -> None:
         ("b", moved(3, 1e-3), "fp32-loss"),
         ("c", LOSS, None),
     ):
-        folder = tmp_path / name
-        folder.mkdir()
-        made = run(values, noise)
-        rundir.write_header(folder, made.header)
-        writer = rundir.Writer(folder, "main")
-        for record in made.records:
-            writer.append(record)
-        writer.close()
+        runs.write(tmp_path / name, run(values, noise))
     specs = {n: f"{tmp_path / n}:{TEST}:loss" for n in "abc"}
     found = {
         pair: runs.harness("parity", specs[pair[0]], specs[pair[1]]).returncode for pair in ("aa", "ab", "ac")

@@ -29,16 +29,6 @@ EMULATED = {"name": "mirage", "device_arch": "gfx950", "emulated": True}
 RULES = (Rule("step_s", True, 0.02, True, ("median",)),)
 
 
-def write(folder: Path, run: Run) -> None:
-    """A run folder on disk."""
-    rundir.claim(folder)
-    rundir.write_header(folder, run.header)
-    writer = rundir.Writer(folder, "main")
-    for record in run.records:
-        writer.append(record)
-    writer.close()
-
-
 def run_of(name: str, runner: dict[str, Any], *records: Record, **header: Any) -> Run:
     return make_run(records, run_id=name, runner=runner, **header)
 
@@ -197,7 +187,7 @@ def test_traces_of_two_runs_meet(factor: float, status: str) -> None:
 def test_a_bundle_carried_across_counts(verdict: str, status: str, tmp_path: Path) -> None:
     """What was told of a checkpoint bundle is kept in the run, shown, and decides."""
     folder = tmp_path / "run"
-    write(folder, run_of("r", CPU, make_record(A)))
+    runs.write(folder, run_of("r", CPU, make_record(A)))
     told = {
         "verdict": verdict,
         "reason": "six steps",
@@ -218,7 +208,7 @@ def test_a_bundle_carried_across_counts(verdict: str, status: str, tmp_path: Pat
 def test_json_of_several_runs(tmp_path: Path) -> None:
     """`harness report RUN RUN --format json` holds what the runs are together and each one's own report."""
     for name, kind, outcome in (("r1", CPU, "passed"), ("r2", GPU, "failed")):
-        write(tmp_path / name, run_of(name, kind, make_record(A, outcome), make_record(B)))
+        runs.write(tmp_path / name, run_of(name, kind, make_record(A, outcome), make_record(B)))
     done = runs.harness(
         "report", str(tmp_path / "r1"), str(tmp_path / "r2"), "--format", "json", "--expect", "cpu",
         "--baselines", str(tmp_path / "none"),

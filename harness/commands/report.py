@@ -16,26 +16,19 @@ if TYPE_CHECKING:
     from harness.merged import Given
     from harness.records import Header, Run
     from harness.triage import Finding
-    from harness.verdicts import Baseline, Judgement
+    from harness.verdicts import Judgement
 
 HELP = "judge a run and report; several of one commit side by side"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    from harness import reports
-
-    there = reports.names()
     parser.description = "Judges a run and reports; several runs of one commit side by side."
     parser.add_argument("folders", metavar="RUN", type=Path, nargs="+", help="folder of a run")
-    form = parser.add_argument(
-        "--format", default="terminal", metavar="FORMAT", help=f"one of: {', '.join(there)}"
-    )
-    form.completer = lambda **_: there  # type: ignore[attr-defined]  # for shells that complete
+    parser.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal, markdown or json")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the report there, not to stdout")
     parser.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
     parser.add_argument("--prices", type=Path, metavar="FILE", help="prices of devices: tells costs too")
-    parser.add_argument("--store", metavar="PLACE", help="history of the metrics, for the forms that show it")
     parser.add_argument(
         "--expect",
         action="append",
@@ -55,11 +48,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement]:
     """The run and the verdict on it."""
-    run, judgement, _ = _judged(folder, baselines_folder)
-    return run, judgement
-
-
-def _judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement, Baseline | None]:
     from datetime import datetime
 
     from harness import baselines, policy, rundir
@@ -79,7 +67,7 @@ def _judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement, Basel
         triaged=_triaged(folder, run),
         rules=policy.load(),
     )
-    return run, found, baseline
+    return run, found
 
 
 def _triaged(folder: Path, run: Run) -> dict[str, tuple[Finding, ...]]:
@@ -139,19 +127,15 @@ def _given(
     folder: Path, options: argparse.Namespace, price_list: Prices | None
 ) -> tuple[Run, Judgement, Given]:
     """A run, its verdict, and what its report needs beside them."""
-    from harness import rundir, stories
+    from harness import rundir
     from harness.merged import Given
 
-    run, judgement, baseline = _judged(folder, options.baselines)
+    run, judgement = judged(folder, options.baselines)
     counted = any("flop" in m.work for m in judgement.metrics)
-    bad = [t.record for t in judgement.needs_person if t.record is not None]
     given = Given(
         peaks_of(run.header) if counted else None,
         price_list,
         str(folder),
-        {r.test: rundir.read_tails(folder, r) for r in bad},
-        baseline,
-        () if options.store is None else stories.read(options.store, run.header, judgement),
         tuple(rundir.read_bundles(folder)),
     )
     return run, judgement, given
