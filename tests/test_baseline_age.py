@@ -19,8 +19,8 @@ from harness.baseline_age import Environment, environment_of, judge_age, render_
 from harness.judge_words import provenance_of
 from harness.records import Header
 from harness.verdicts import Baseline
+from runs import write
 from test_baselines import REASON, RULES, good, judged
-from test_cli import write
 
 NOW = datetime(2027, 1, 25, 10, tzinfo=timezone.utc)
 

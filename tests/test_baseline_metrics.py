@@ -17,8 +17,8 @@ from harness.baseline_diff import render_diff
 from harness.errors import BaselineError
 from harness.records import Metric, Run, Selection
 from harness.verdicts import Baseline, BaselineMetric
+from runs import write
 from test_baselines import REASON, RULES, accept, good, judged
-from test_cli import write
 
 A, B = case("a"), case("b")
 

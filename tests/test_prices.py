@@ -20,7 +20,7 @@ from harness import prices
 from harness.cost import Costs, Price, Prices, cost_of
 from harness.errors import UsageError
 from harness.rates import Rate
-from test_cli import write
+from runs import write
 
 INVENTED = Price("gpu-*", 3.6, "USD", "invented", "2026-12-01")
 LISTED = Prices((INVENTED,))
