@@ -20,7 +20,7 @@ import nox
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from harness import runners  # noqa: E402 - standard library only; needs the path above
+from harness import runners, terminal  # noqa: E402 - standard library only; needs the path above
 from harness.runners.base import Runner  # noqa: E402
 
 nox.options.default_venv_backend = "virtualenv"
@@ -215,6 +215,8 @@ def _suites(session: nox.Session, runner: str) -> None:
     session.log(shlex.join(command[1:]))
     # Unbuffered: progress is seen in a CI's log as well. Whatever pytest ends with, also a signal, the report tells.
     done = subprocess.run(command, env={**os.environ, "PYTHONUNBUFFERED": "1"}, check=False)
+    if done.returncode < 0 and terminal.is_live(sys.stdout.isatty(), os.environ):
+        print(terminal.GIVE_BACK, end="", flush=True)
     if done.returncode == 4 or not Path(folder, "run.json").is_file():
         _leave(session, 2, "pytest did not start; its message is above")
     for form, name in (("markdown", "report.md"), ("json", "report.json")):

@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """The `harness` command. Exit status: 0 green, 1 red, 2 the user's mistake, 3 no verdict."""
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from harness.errors import HarnessError
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one subcommand; a user's mistake is one line on stderr and exit status 2."""
-    options = _parser().parse_args(words)
+    parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks how the words may go on
+        from harness import completion
+
+        completion.answer(parser)
+    options = parser.parse_args(words)
     try:
         status: int = options.run(options)
         sys.stdout.flush()

@@ -25,7 +25,7 @@ from harness import rank_logs
 from harness.errors import UsageError
 from harness.launched import Ending, Launched, RankOutcome, conclude
 from harness.rank_main import AGENT
-from harness.rank_watch import WatchedRank
+from harness.rank_watch import LAUNCH, WatchedRank, note_launch
 
 __all__ = ["MARKER", "Launched", "RankOutcome", "launch"]
 
@@ -100,6 +100,7 @@ class _Launch:
         for old in self.logs.iterdir():
             if re.fullmatch(r"rank-\d+\.(log|pid|exit|stack)|torchrun\.log|flight-recorder-\S+", old.name):
                 old.unlink()
+        note_launch(self.logs, len(self.ranks), self.limit_s, self.began)
         given = {**_flight_recorder(self.logs), **os.environ, **environment, MARKER: self.marker}
         given.pop(AGENT, None)
         with self.ending.torchrun_log.open("wb") as log:
@@ -241,6 +242,7 @@ class _Launch:
         told = conclude(self.ranks, self.ending)
         for rank in self.ranks:
             rank.forget_notes()
+        (self.logs / LAUNCH).unlink(missing_ok=True)
         shutil.rmtree(self.logs / "torchrun", ignore_errors=True)
         return told
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.cost import Prices
 from harness.records import Run
-from harness.verdicts import Crossing, Judgement, MetricVerdict, TestVerdict
+from harness.verdicts import Baseline, Crossing, Judgement, MetricVerdict, TestVerdict
 
 Status = Literal["green", "red", "no_verdict"]
 NOT_RUN = "not_run"
@@ -18,17 +18,36 @@ EXIT: Mapping[Status, int] = {"green": 0, "red": 1, "no_verdict": 3}
 
 
 @dataclass(frozen=True)
+class Story:
+    """One metric of one test over the runs of a store, oldest first, in `unit`; `changes`: places of points that begin
+    another level."""
+
+    test: str
+    metric: str
+    unit: str
+    runs: tuple[str, ...]
+    started: tuple[str, ...]
+    values: tuple[float, ...]
+    commits: tuple[str | None, ...] = ()
+    changes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Given:
     """What a report may be given beside a run and its judgement.
 
     `peaks`: 1e12 operations a second of one device, by precision; None when its model is not known. `prices`: without
-    them no cost is told. `folder`: the run's, as the user named it. `bundles`: what `harness checkpoint verify`
-    told of bundles that this run's machine loaded.
+    them no cost is told. `folder`: the run's, as the user named it. `tails`: the ends of the logs of tests that failed,
+    by test and log. `baseline`: what the run was judged against. `stories`: of its metrics, from a store. `bundles`:
+    what `harness checkpoint verify` told of bundles that this run's machine loaded.
     """
 
     peaks: Mapping[str, float] | None = None
     prices: Prices | None = None
     folder: str | None = None
+    tails: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    baseline: Baseline | None = None
+    stories: tuple[Story, ...] = ()
     bundles: tuple[Mapping[str, Any], ...] = ()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness import ROOT, redaction, repeats, rundir, two_stage
+from harness import ROOT, progress_live, redaction, repeats, rundir, two_stage
 from harness.child import die_with_parent
 from harness.errors import HarnessError, UsageError
 from harness.options import add_options
@@ -54,6 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
         else:
             two_stage.prepare(config)
         config.stash[_STATE] = join(config) if joins else start(config)
+        if not joins:
+            progress_live.attach(config, config.stash[_STATE])
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
 

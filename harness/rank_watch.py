@@ -9,6 +9,14 @@ import select
 import signal
 from pathlib import Path
 
+LAUNCH = "launch.json"
+"""In the logs of a launch while it goes on: how many ranks, their time limit, and when it began (s, monotonic)."""
+
+
+def note_launch(logs: Path, ranks: int, limit_s: float, began: float) -> None:
+    """Leaves the note that a launch has begun, for who looks at its logs from outside."""
+    (logs / LAUNCH).write_text(json.dumps({"ranks": ranks, "limit_s": limit_s, "began": began}))
+
 
 class WatchedRank:
     """A rank's files in the folder of logs, and its process once it has left a note of its pid."""

@@ -34,6 +34,8 @@ class Teller:
     def __call__(self, line: str) -> None:
         if self._reporter is not None:
             self._reporter.ensure_newline()
+            if self._reporter._tw.width_of_current_line:  # it does not end a line of dots
+                self._reporter.line("")
             self._reporter.write_line(line)
 
     def count(self, statuses: Sequence[int]) -> None:

@@ -52,6 +52,8 @@ PURE = (
     "harness.quantities",
     "harness.baseline_diff",
     "harness.parity",
+    "harness.progress",
+    "harness.progress_text",
     "harness.triage",
     "harness.triage_lines",
     "harness.triage_prefilter",

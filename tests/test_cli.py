@@ -58,7 +58,8 @@ def test_every_format_can_go_to_a_file(form: str, tmp_path: Path) -> None:
         (("report", "/nonexistent"), "/nonexistent: no run.json there; name the folder of a run"),
         (
             ("report", "RUN", "--format", "pdf"),
-            "--format pdf: no such format; there are: json, markdown, terminal",
+            "--format pdf: no such format; there are: annotations, badge, html, json, junit, markdown, "
+            "pull_request, summary, terminal",
         ),
         (
             ("report", "RUN", "--output", "/nonexistent/x"),

@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from harness import doctor, doctor_edge, doctor_text, runners
+    from harness import doctor, doctor_edge, doctor_text, runners, terminal
     from harness.errors import UsageError
 
     if options.devices is not None and options.devices < 1:
@@ -51,8 +51,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.format == "json":
         print(doctor_text.render_json(machine, findings, chosen))
     else:
-        terminal = sys.stdout.isatty()
-        width = min(os.get_terminal_size().columns, 110) if terminal else 80
-        color = terminal and "NO_COLOR" not in os.environ
+        to_terminal = sys.stdout.isatty()
+        width = min(os.get_terminal_size().columns, 110) if to_terminal else 80
+        color = terminal.has_color(to_terminal, os.environ)
         print(doctor_text.render_terminal(machine, findings, chosen, width=width, color=color))
     return doctor.exit_status(findings)

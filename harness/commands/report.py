@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.merged import Given
     from harness.records import Header, Run
     from harness.triage import Finding
-    from harness.verdicts import Judgement
+    from harness.verdicts import Baseline, Judgement
 
 HELP = "judge a run and report; several of one commit side by side"
 
@@ -25,10 +25,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.description = "Judges a run and reports; several runs of one commit side by side."
     parser.add_argument("folders", metavar="RUN", type=Path, nargs="+", help="folder of a run")
-    parser.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal, markdown or json")
+    form = parser.add_argument(
+        "--format", default="terminal", metavar="FORMAT", help="terminal unless named; a wrong one lists all"
+    )
+    form.completer = _forms  # type: ignore[attr-defined]  # for shells that complete
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the report there, not to stdout")
     parser.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
     parser.add_argument("--prices", type=Path, metavar="FILE", help="prices of devices: tells costs too")
+    parser.add_argument("--store", metavar="PLACE", help="history of the metrics, for the forms that show it")
     parser.add_argument(
         "--expect",
         action="append",
@@ -46,14 +50,37 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run)
 
 
+def _forms(prefix: str, **_: object) -> list[str]:
+    from harness import reports
+
+    return [name for name in reports.names() if name.startswith(prefix)]
+
+
 def judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement]:
     """The run and the verdict on it."""
-    from datetime import datetime
-
-    from harness import baselines, policy, rundir
-    from harness.judge import judge
+    from harness import rundir
 
     run = rundir.load(folder)
+    judgement, _ = _judge(run, _tails(folder, run), baselines_folder)
+    return run, judgement
+
+
+Tails = dict[str, dict[str, str]]
+"""The ends of the logs of tests that failed, by test and log."""
+
+
+def _tails(folder: Path, run: Run) -> Tails:
+    from harness import rundir
+
+    return {r.test: rundir.read_tails(folder, r) for r in run.records if r.outcome in ("failed", "error")}
+
+
+def _judge(run: Run, tails: Tails, baselines_folder: Path) -> tuple[Judgement, Baseline | None]:
+    from datetime import datetime
+
+    from harness import baselines, policy
+    from harness.judge import judge
+
     baseline, incomparable = baselines.find(baselines_folder, run.header)
     # The day of the run, not of the report: a report made again later says the same.
     today = datetime.fromisoformat(run.header.started).date()
@@ -64,19 +91,19 @@ def judged(folder: Path, baselines_folder: Path) -> tuple[Run, Judgement]:
         today=today,
         incomparable=incomparable,
         others=others,
-        triaged=_triaged(folder, run),
+        triaged=_triaged(run, tails),
         rules=policy.load(),
     )
-    return run, found
+    return found, baseline
 
 
-def _triaged(folder: Path, run: Run) -> dict[str, tuple[Finding, ...]]:
+def _triaged(run: Run, tails: Tails) -> dict[str, tuple[Finding, ...]]:
     """The causes that the logs of failed tests show, by test: computed for the report, never stored."""
-    from harness import rundir, triage, triage_files
+    from harness import triage, triage_files
 
     failed = [r for r in run.records if r.outcome in ("failed", "error")]
     signatures = triage_files.load_signatures() if failed else ()
-    return {r.test: triage.triage_record(r, rundir.read_tails(folder, r), signatures) for r in failed}
+    return {r.test: triage.triage_record(r, tails[r.test], signatures) for r in failed}
 
 
 def peaks_of(header: Header) -> dict[str, float] | None:
@@ -103,7 +130,7 @@ def peaks_of(header: Header) -> dict[str, float] | None:
 def _run(options: argparse.Namespace) -> int:
     from datetime import datetime
 
-    from harness import merging, output, prices, reports, switched_off
+    from harness import merging, output, prices, reports, switched_off, terminal
 
     if options.format not in reports.names():
         raise UsageError(
@@ -117,7 +144,7 @@ def _run(options: argparse.Namespace) -> int:
     content = merging.merge(found, expected=options.expect, off=off, today=today)
     to_terminal = options.output is None and sys.stdout.isatty()
     width = os.get_terminal_size().columns if to_terminal else 110
-    color = to_terminal and "NO_COLOR" not in os.environ
+    color = options.output is None and terminal.has_color(to_terminal, os.environ)
     text = reports.get(options.format).render(content, width=width, color=color).rstrip("\n") + "\n"
     output.write(text, options.output)
     return content.exit_status
@@ -127,15 +154,20 @@ def _given(
     folder: Path, options: argparse.Namespace, price_list: Prices | None
 ) -> tuple[Run, Judgement, Given]:
     """A run, its verdict, and what its report needs beside them."""
-    from harness import rundir
+    from harness import rundir, stories
     from harness.merged import Given
 
-    run, judgement = judged(folder, options.baselines)
+    run = rundir.load(folder)
+    tails = _tails(folder, run)
+    judgement, baseline = _judge(run, tails, options.baselines)
     counted = any("flop" in m.work for m in judgement.metrics)
     given = Given(
         peaks_of(run.header) if counted else None,
         price_list,
         str(folder),
+        tails,
+        baseline,
+        () if options.store is None else stories.read(options.store, run.header, judgement),
         tuple(rundir.read_bundles(folder)),
     )
     return run, judgement, given
