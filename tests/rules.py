@@ -40,6 +40,7 @@ PURE = (
     "harness.verdicts",
     "harness.merged",
     "harness.merging",
+    "harness.matrix",
     "harness.report_parts",
     "harness.judge",
     "harness.judge_words",

@@ -66,6 +66,8 @@ def where(header: Header) -> list[tuple[str, str]]:
     ]
     if target.note:
         rows.insert(1, ("note", target.note))
+    if header.explore is not None:
+        rows.append(("examples", f"new ones for property tests, seed {header.explore}"))
     return [(n, plain(v)) for n, v in rows]
 
 
@@ -84,7 +86,8 @@ def rerun(header: Header, test: str) -> str:
     words = ["python", "-m", "nox", "-s", header.runner.name, "--", "--target", header.target.name]
     for patch in header.target.patches:
         words += ["--patch", patch]
-    return shlex.join([*words, plain(test)])
+    again = shlex.join([*words, plain(test)])
+    return again if header.explore is None else f"HARNESS_EXPLORE={header.explore} {again}"
 
 
 def troubles(run: Run, judgement: Judgement) -> list[Trouble]:
