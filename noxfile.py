@@ -187,6 +187,15 @@ def _install_torch(session: nox.Session, build: str, vendor_index: str | None = 
         session.install("-q", f"torch=={TORCH}", silent=False)
 
 
+_FORMS = {
+    "markdown": "report.md",
+    "json": "report.json",
+    "junit": "junit.xml",
+    "html": "report.html",
+}
+_OTHERS = [name for form, name in _FORMS.items() if form != "html"]
+
+
 def _suites(session: nox.Session, runner: str) -> None:
     """The main job: suites, then the report; the session ends with the report's exit status."""
     machine, decision = runners.get(runner), runners.look(runner)
@@ -194,7 +203,7 @@ def _suites(session: nox.Session, runner: str) -> None:
         _leave(session, 2, decision.why_not or f"this is no {runner} machine")
     arguments, store = _without_store(session, list(session.posargs))
     # Behind the stand-in of the emulator ranks run on the CPU.
-    extras = "suites,vitra" if store is None else "suites,vitra,history"
+    extras = "suites,vitra,report" if store is None else "suites,vitra,report,history"
     _install(session, extras, runners.get("cpu") if decision.stand_in else machine)
     place = next((i for i, a in enumerate(arguments) if a.partition("=")[0] == "--run-dir"), None)
     if place is None:
@@ -219,10 +228,10 @@ def _suites(session: nox.Session, runner: str) -> None:
         print(terminal.GIVE_BACK, end="", flush=True)
     if done.returncode == 4 or not Path(folder, "run.json").is_file():
         _leave(session, 2, "pytest did not start; its message is above")
-    for form, name in (("markdown", "report.md"), ("json", "report.json")):
+    for form, name in _FORMS.items():
         _report(session, folder, "--format", form, "--output", f"{folder}/{name}")
     status = _report(session, folder)
-    print(f"report: {folder}/report.md", flush=True)
+    print(f"report: {folder}/report.html, and for other readers {', '.join(_OTHERS)}", flush=True)
     if store is not None:
         add = ["-m", "harness.cli", "history", "add", folder, "--store", store]
         if subprocess.run([f"{session.bin}/python", *add], check=False).returncode and not status:
@@ -286,7 +295,7 @@ for _name in runners.names():
 @nox.session
 def tests(session: nox.Session) -> None:
     """The harness's own tests. What follows -- goes to pytest."""
-    _install(session, "suites,vitra,history,dev", runners.get("cpu"))
+    _install(session, "suites,vitra,history,report,dev", runners.get("cpu"))
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs)
         return
