@@ -28,8 +28,7 @@ def render_verdict(merged: Merged) -> str:
     if any(c.emulated for c in merged.columns):
         out.append(f"<p class=note>{_emulated(merged)}</p>")
     if merged.single:
-        whys = [why for why in merged.columns[0].judgement.reasons if why not in merged.headline]
-        out += [listed(whys), heading(2, "Where", "where"), pairs(parts.where(merged.columns[0].run.header))]
+        out.append(listed(why for why in merged.columns[0].judgement.reasons if why not in merged.headline))
         return "".join(out)
     whys = merged_parts.run_whys(merged)
     out.append(heading(2, "Where and why", "where"))
@@ -39,6 +38,11 @@ def render_verdict(merged: Merged) -> str:
     if agreed := merged_parts.agreements(merged):
         out.append(f"<p>{text(agreed)}</p>")
     return "".join(out)
+
+
+def render_where(merged: Merged) -> str:
+    """Where a report's only run was made; of several the first screen tells it."""
+    return pairs(parts.where(merged.columns[0].run.header))
 
 
 def _emulated(merged: Merged) -> str:

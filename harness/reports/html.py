@@ -25,8 +25,11 @@ def render(merged: Merged, *, width: int = 110, color: bool = False) -> str:
     needs, cards = html_first.render_needs(merged)
     count = html_first.needs_count(merged)
     first = html_first.render_verdict(merged)
+    # Of several runs each one's verdict is on the first screen.
+    where = [("where", "Where", html_first.render_where(merged))] if merged.single else []
     each = [
         ("needs", f"Needs a person ({count})" if count else "Needs a person", needs),
+        *where,
         ("tests", f"Tests ({len(merged.lines):,})", html_matrix.render_matrix(merged, cards)),
         *html_runs.sections(merged),
     ]
@@ -34,9 +37,8 @@ def render(merged: Merged, *, width: int = 110, color: bool = False) -> str:
         f'<section aria-labelledby="{name}" class="part">{heading(2, title, name)}{inner}</section>'
         for name, title, inner in each
     )
-    links = "".join(
-        f'<li><a href="#{name}">{title}</a>' for name, title, _ in [("where", "Where", ""), *each]
-    )
+    linked = each if merged.single else [("where", "Where", ""), *each]
+    links = "".join(f'<li><a href="#{name}">{title}</a>' for name, title, _ in linked)
     drawn = '<figure class="chart">' in body
     library = _library() if drawn else None
     note = f'<p class="note" role="note">{NO_DRAWINGS}</p>' if drawn and library is None else ""
