@@ -246,8 +246,10 @@ def _headline(
     parts += [f"{a.runner} switched off" for a in off]
     differ = sum(line.agreement == "differ" for line in lines)
     if differ:
-        parts.append(f"{differ} tests differ between runners")
-    partial = any(c.run.header.selection.partial for c in columns) or off
+        parts.append(f"{differ} {'tests differ' if differ > 1 else 'test differs'} between runners")
+    lacking = {c.name: sum(t.verdict == "lacking" for t in c.judgement.tests) for c in columns}
+    parts += [f"{n} not run on {name}, which lacks what they need" for name, n in lacking.items() if n]
+    partial = any(c.run.header.selection.partial or lacking[c.name] for c in columns) or off
     emulated = all(c.emulated for c in columns)
     marks = ["EMULATED"] * emulated + ["PARTIAL"] * bool(partial)
     why = "; ".join([*reasons, *parts])

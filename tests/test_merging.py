@@ -119,6 +119,19 @@ def test_a_runner_that_did_not_report_is_told() -> None:
         assert "its cable is being replaced" in form.render(told, width=200)
 
 
+def test_a_green_that_lacks_tests_is_partial() -> None:
+    """What a machine lacks keeps the verdict of all runs partial, as it does that of its own run, and is told."""
+    lacks = {"outcome": "skipped", "kind": "capability", "reason": "runner cuda lacks fp8: sm_90 has none"}
+    found = merged(
+        run_of("r", CPU, make_record(A), make_record(B)),
+        run_of("g", GPU, make_record(A), make_record(B, **lacks)),
+    )
+    assert (found.status, found.headline.partition(":")[0]) == ("green", "PARTIAL GREEN")
+    assert f"1 not run on {found.columns[1].name}, which lacks what they need" in found.headline
+    whole = merged(run_of("r", CPU, make_record(A)), run_of("g", GPU, make_record(A)))
+    assert whole.headline.startswith("GREEN")
+
+
 def test_one_commit() -> None:
     """Runs of different targets, commits or harness commits are refused, and so is the same run twice; the text names both."""
     mine = run_of("r1", CPU, make_record(A))
