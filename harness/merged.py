@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -68,6 +68,11 @@ class Column:
         return self.run.header.runner.emulated
 
     @property
+    def lacking(self) -> int:
+        """How many tests were not run, since the machine lacks what they need."""
+        return sum(t.verdict == "lacking" for t in self.judgement.tests)
+
+    @property
     def tests(self) -> dict[str, TestVerdict]:
         return {t.test: t for t in self.judgement.tests}
 
@@ -88,6 +93,11 @@ class Absent:
     runner: str
     why: str
     off: bool = False
+
+
+def is_partial(columns: Iterable[Column], absent: Iterable[Absent]) -> bool:
+    """Whether the verdict is one on a part: of a run a part was chosen or possible, or a runner is switched off."""
+    return any(c.run.header.selection.partial or c.lacking for c in columns) or any(a.off for a in absent)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from harness.merged import (
     Merged,
     Off,
     Status,
+    is_partial,
 )
 from harness.records import Run
 from harness.verdicts import AcceptedTraces, Judgement, MetricVerdict, TestVerdict
@@ -242,16 +243,13 @@ def _headline(
         names = [c.name + _mark(c) for c in columns if c.judgement.status == word]
         if names:
             parts.append(f"{', '.join(names)} {WORDS[word].lower()}")
-    off = [a for a in absent if a.off]
-    parts += [f"{a.runner} switched off" for a in off]
+    parts += [f"{a.runner} switched off" for a in absent if a.off]
     differ = sum(line.agreement == "differ" for line in lines)
     if differ:
         parts.append(f"{differ} {'tests differ' if differ > 1 else 'test differs'} between runners")
-    lacking = {c.name: sum(t.verdict == "lacking" for t in c.judgement.tests) for c in columns}
-    parts += [f"{n} not run on {name}, which lacks what they need" for name, n in lacking.items() if n]
-    partial = any(c.run.header.selection.partial or lacking[c.name] for c in columns) or off
+    parts += [f"{c.lacking} not run on {c.name}, which lacks what they need" for c in columns if c.lacking]
     emulated = all(c.emulated for c in columns)
-    marks = ["EMULATED"] * emulated + ["PARTIAL"] * bool(partial)
+    marks = ["EMULATED"] * emulated + ["PARTIAL"] * is_partial(columns, absent)
     why = "; ".join([*reasons, *parts])
     return f"{' '.join([*marks, WORDS[status]])}: {why}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from harness.merged import WORDS, Merged
+from harness.merged import WORDS, Merged, is_partial
 from harness.report_parts.fitting import short
 from harness.report_parts.parts import plain
 from harness.verdicts import RED
@@ -41,9 +41,7 @@ def _marks(merged: Merged) -> list[str]:
         marks.append("stand-in" if stand_in else "emulated")
     elif any(c.emulated for c in columns):
         marks.append("partly emulated")
-    partial = any(c.run.header.selection.partial for c in columns)
-    lacking = any(t.verdict == "lacking" for c in columns for t in c.judgement.tests)
-    if partial or lacking or any(a.off for a in merged.absent):
+    if is_partial(columns, merged.absent):
         marks.append("partial")
     return marks
 
