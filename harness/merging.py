@@ -249,7 +249,12 @@ def _headline(
         parts.append(f"{differ} {'tests differ' if differ > 1 else 'test differs'} between runners")
     parts += [f"{c.lacking} not run on {c.name}, which lacks what they need" for c in columns if c.lacking]
     emulated = all(c.emulated for c in columns)
-    marks = ["EMULATED"] * emulated + ["PARTIAL"] * is_partial(columns, absent)
+    planted = sorted({c.run.header.defect for c in columns if c.run.header.defect is not None})
+    marks = (
+        ["EMULATED"] * emulated
+        + [f"DEFECT {d} PLANTED" for d in planted]
+        + ["PARTIAL"] * is_partial(columns, absent)
+    )
     why = "; ".join([*reasons, *parts])
     return f"{' '.join([*marks, WORDS[status]])}: {why}"
 

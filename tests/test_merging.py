@@ -132,6 +132,15 @@ def test_a_green_that_lacks_tests_is_partial() -> None:
     assert whole.headline.startswith("GREEN")
 
 
+def test_a_planted_defect_is_in_the_headline() -> None:
+    """No verdict on several runs hides that a defect was planted in one of them."""
+    runs_ = (
+        run_of("r", CPU, make_record(A)),
+        run_of("g", GPU, make_record(A), defect="decode-slower-fivefold"),
+    )
+    assert merged(*runs_).headline.startswith("DEFECT decode-slower-fivefold PLANTED GREEN: ")
+
+
 def test_one_commit() -> None:
     """Runs of different targets, commits or harness commits are refused, and so is the same run twice; the text names both."""
     mine = run_of("r1", CPU, make_record(A))
