@@ -20,7 +20,7 @@ import nox
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from harness import runners, terminal  # noqa: E402 - standard library only; needs the path above
+from harness import reports, runners, terminal  # noqa: E402 - standard library only; needs the path above
 from harness.runners.base import Runner  # noqa: E402
 
 nox.options.default_venv_backend = "virtualenv"
@@ -187,15 +187,6 @@ def _install_torch(session: nox.Session, build: str, vendor_index: str | None = 
         session.install("-q", f"torch=={TORCH}", silent=False)
 
 
-_FORMS = {
-    "markdown": "report.md",
-    "json": "report.json",
-    "junit": "junit.xml",
-    "html": "report.html",
-}
-_OTHERS = [name for form, name in _FORMS.items() if form != "html"]
-
-
 def _suites(session: nox.Session, runner: str) -> None:
     """The main job: suites, then the report; the session ends with the report's exit status."""
     machine, decision = runners.get(runner), runners.look(runner)
@@ -228,10 +219,9 @@ def _suites(session: nox.Session, runner: str) -> None:
         print(terminal.GIVE_BACK, end="", flush=True)
     if done.returncode == 4 or not Path(folder, "run.json").is_file():
         _leave(session, 2, "pytest did not start; its message is above")
-    for form, name in _FORMS.items():
-        _report(session, folder, "--format", form, "--output", f"{folder}/{name}")
-    status = _report(session, folder)
-    print(f"report: {folder}/report.html, and for other readers {', '.join(_OTHERS)}", flush=True)
+    status = _report(session, folder, "--into", folder)
+    first, *others = map(reports.file_of, reports.KEPT)
+    print(f"report: {folder}/{first}, and for other readers {', '.join(others)}", flush=True)
     if store is not None:
         add = ["-m", "harness.cli", "history", "add", folder, "--store", store]
         if subprocess.run([f"{session.bin}/python", *add], check=False).returncode and not status:

@@ -52,6 +52,20 @@ def test_every_format_can_go_to_a_file(form: str, tmp_path: Path) -> None:
         assert json.loads(printed.stdout)["status"] == "green"
 
 
+def test_the_forms_of_a_session_are_made_at_once(tmp_path: Path) -> None:
+    """`--into DIR` makes the folder and leaves there what each form alone holds; stdout has the form asked for."""
+    folder = runs.write(tmp_path / "run", make_run([make_record(case("a"), "failed")]))
+    words = ("report", str(folder), "--baselines", str(tmp_path / "none"))
+    done = runs.harness(*words, "--into", str(tmp_path / "new" / "reports"))
+    assert done.returncode == 1
+    assert done.stdout == runs.harness(*words).stdout
+    files = {"html": "report.html", "markdown": "report.md", "json": "report.json", "junit": "junit.xml"}
+    assert {p.name for p in (tmp_path / "new" / "reports").iterdir()} == set(files.values())
+    for form, name in files.items():
+        printed = runs.harness(*words, "--format", form).stdout
+        assert (tmp_path / "new" / "reports" / name).read_text(encoding="utf-8") == printed
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -65,6 +79,7 @@ def test_every_format_can_go_to_a_file(form: str, tmp_path: Path) -> None:
             ("report", "RUN", "--output", "/nonexistent/x"),
             "--output /nonexistent/x: No such file or directory",
         ),
+        (("report", "RUN", "--into", "/dev/null/x"), "--into /dev/null/x: Not a directory"),
         (
             ("defects", "--suite", "nope"),
             "--suite nope: no defects for it; there are defects for: checkpoint, collectives, decoder, failfast, "

@@ -216,7 +216,7 @@ def test_killed_and_resumed(tmp_path: Path, count: int, dropped: int) -> None:
     for side, place in (("head", folder), ("base", folder / "base")):
         counted = {p["number"] for p in after["processes"] if p["side"] == side and not p["dropped"]}
         assert {r.repeat for r in rundir.load(place).records} == counted
-    assert (folder / "report.md").is_file()
+    assert all((folder / n).is_file() for n in ("report.md", "report.json", "report.html", "junit.xml"))
     assert "the comparison has ended" in _resume(tmp_path, folder).stderr
 
 

@@ -12,8 +12,10 @@ from harness import ROOT
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from harness.cost import Prices
-    from harness.merged import Given
+    from harness.merged import Given, Merged
     from harness.records import Header, Run
     from harness.triage import Finding
     from harness.verdicts import Baseline, Judgement
@@ -30,6 +32,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     form.completer = _forms  # type: ignore[attr-defined]  # for shells that complete
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the report there, not to stdout")
+    parser.add_argument(
+        "--into", type=Path, metavar="DIR", help="leave report.html, .md, .json and junit.xml there too"
+    )
     parser.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
     parser.add_argument("--prices", type=Path, metavar="FILE", help="prices of devices: tells costs too")
     parser.add_argument("--store", metavar="PLACE", help="history of the metrics, for the forms that show it")
@@ -128,30 +133,64 @@ def peaks_of(header: Header) -> dict[str, float] | None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from datetime import datetime
-
-    from harness import merging, output, prices, reports, switched_off, terminal
+    from harness import output, prices, reports, terminal
 
     if options.format not in reports.names():
         raise UsageError(
             f"--format {options.format}: no such format; there are: {', '.join(reports.names())}"
         )
-    price_list = None if options.prices is None else prices.load(options.prices)
-    off = switched_off.load(options.off) if options.expect else ()
-    found = [_given(folder, options, price_list) for folder in options.folders]
-    # The day of the latest run: a report made again later says the same.
-    today = max(datetime.fromisoformat(run.header.started).date() for run, _, _ in found)
-    content = merging.merge(found, expected=options.expect, off=off, today=today)
+    content = collect(
+        options.folders,
+        options.baselines,
+        price_list=None if options.prices is None else prices.load(options.prices),
+        store=options.store,
+        expected=options.expect,
+        off=options.off,
+    )
+    if options.into is not None:
+        write_forms(content, reports.KEPT, options.into)
     to_terminal = options.output is None and sys.stdout.isatty()
     width = os.get_terminal_size().columns if to_terminal else 110
     color = options.output is None and terminal.has_color(to_terminal, os.environ)
-    text = reports.get(options.format).render(content, width=width, color=color).rstrip("\n") + "\n"
-    output.write(text, options.output)
+    output.write(reports.render(options.format, content, width=width, color=color), options.output)
     return content.exit_status
 
 
+def collect(
+    folders: Sequence[Path],
+    baselines_folder: Path,
+    *,
+    price_list: Prices | None = None,
+    store: str | None = None,
+    expected: Sequence[str] = (),
+    off: Path | None = None,
+) -> Merged:
+    """The content of a report of these runs, whatever its form; `off`: file of the runners that are switched off."""
+    from datetime import datetime
+
+    from harness import merging, switched_off
+
+    switched = switched_off.load(off) if expected and off is not None else ()
+    found = [_given(folder, baselines_folder, price_list, store) for folder in folders]
+    # The day of the latest run: a report made again later says the same.
+    today = max(datetime.fromisoformat(run.header.started).date() for run, _, _ in found)
+    return merging.merge(found, expected=expected, off=switched, today=today)
+
+
+def write_forms(content: Merged, names: Iterable[str], folder: Path) -> None:
+    """Writes each form to its own file in the folder; made where it is not there; UsageError when one cannot be written."""
+    from harness import output, reports
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--into {folder}: {error.strerror}; name a folder you can write to") from None
+    for name in names:
+        output.write(reports.render(name, content), folder / reports.file_of(name), "--into")
+
+
 def _given(
-    folder: Path, options: argparse.Namespace, price_list: Prices | None
+    folder: Path, baselines_folder: Path, price_list: Prices | None, store: str | None
 ) -> tuple[Run, Judgement, Given]:
     """A run, its verdict, and what its report needs beside them."""
     from harness import rundir, stories
@@ -159,7 +198,7 @@ def _given(
 
     run = rundir.load(folder)
     tails = _tails(folder, run)
-    judgement, baseline = _judge(run, tails, options.baselines)
+    judgement, baseline = _judge(run, tails, baselines_folder)
     counted = any("flop" in m.work for m in judgement.metrics)
     given = Given(
         peaks_of(run.header) if counted else None,
@@ -167,7 +206,7 @@ def _given(
         str(folder),
         tails,
         baseline,
-        () if options.store is None else stories.read(options.store, run.header, judgement),
+        () if store is None else stories.read(store, run.header, judgement),
         tuple(rundir.read_bundles(folder)),
     )
     return run, judgement, given

@@ -23,15 +23,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from harness import reports, two_stage
-    from harness.commands.report import judged
-    from harness.merging import one
+    from harness.commands.report import collect, write_forms
 
     two_stage.resume(options.folder, lambda line: print(line, flush=True))
-    run, judgement = judged(options.folder, options.baselines)
-    content = one(run, judgement)
-    formats = reports.formats()
-    for name, file in (("markdown", "report.md"), ("json", "report.json")):
-        text = formats[name].render(content, width=110, color=False).rstrip("\n") + "\n"
-        (options.folder / file).write_text(text, encoding="utf-8")
-    sys.stdout.write(formats["terminal"].render(content, width=110, color=False).rstrip("\n") + "\n")
-    return judgement.exit_status
+    content = collect([options.folder], options.baselines)
+    write_forms(content, reports.KEPT, options.folder)
+    sys.stdout.write(reports.render("terminal", content))
+    return content.exit_status

@@ -5,25 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 
 HELP = "steps of a CI workflow: session, pack, carry, merge, decide, history, accept, pull"
 
-FILES = {
-    "annotations": "annotations.txt",
-    "badge": "badge.json",
-    "html": "report.html",
-    "json": "report.json",
-    "junit": "junit.xml",
-    "markdown": "report.md",
-    "pull_request": "pull_request.md",
-    "summary": "summary.md",
-    "terminal": "report.txt",
-}
-"""The file of each form; a form that is not here is written to a file of its own name."""
 STATUS = "status.json"
 
 
@@ -123,30 +112,33 @@ def _carry(options: argparse.Namespace) -> int:
 def _merge(options: argparse.Namespace) -> int:
     """Ends with 0 when the reports are written, whatever they say; `decide` tells the verdict."""
     from harness import artifacts, reports
+    from harness.commands.report import collect, write_forms
 
     found = artifacts.find(options.artifacts, _status, tuple(options.expect))
     for trouble in found.troubles:
         print(f"harness: {trouble}", file=sys.stderr)
     options.into.mkdir(parents=True, exist_ok=True)
-    words = [str(run) for run in found.runs]
-    words += ["--baselines", str(artifacts.baselines(options.artifacts))]
-    words += ["--off", str(artifacts.off(options.artifacts))]
-    words += [w for name in found.expected for w in ("--expect", name)]
-    words += ["--store", options.store] if options.store else []
-    statuses = []
-    for form in options.form or reports.names():
-        file = options.into / FILES.get(form, f"{form}.txt")
+    forms = options.form or reports.names()
+    status, failed = 3, False
+    try:
         if found.runs:
-            statuses.append(_harness("report", *words, "--format", form, "--output", str(file)))
-        elif form in ("markdown", "pull_request", "summary"):
-            file.write_text(_nobody(found.expected), encoding="utf-8")
-        elif form == "annotations":
-            file.write_text("::error title=NO VERDICT::no runner reported\n", encoding="utf-8")
-    mistakes = [s for s in statuses if s not in (0, 1, 3)]
-    status = (mistakes or statuses or [3])[0]
+            content = collect(
+                found.runs,
+                artifacts.baselines(options.artifacts),
+                store=options.store or None,
+                expected=found.expected,
+                off=artifacts.off(options.artifacts),
+            )
+            write_forms(content, forms, options.into)
+            status = content.exit_status
+        else:
+            _write_nobody(found.expected, forms, options.into)
+    except HarnessError as error:
+        print(f"harness: {error}", file=sys.stderr)
+        status, failed = int(getattr(error, "exit_status", 2)), True
     told = {"exit_status": status, "troubles": list(found.troubles)}
     (options.into / STATUS).write_text(json.dumps(told) + "\n", encoding="utf-8")
-    return 2 if mistakes else 0
+    return 2 if failed else 0
 
 
 def _status(run: Path, baselines: Path) -> str:
@@ -155,9 +147,17 @@ def _status(run: Path, baselines: Path) -> str:
     return judged(run, baselines)[1].status
 
 
-def _nobody(expected: tuple[str, ...]) -> str:
+def _write_nobody(expected: Sequence[str], forms: Sequence[str], into: Path) -> None:
+    """In the forms that people see first: that there is no run to report."""
+    from harness import reports
+
     names = ", ".join(expected) or "no runner was expected"
-    return f"# NO VERDICT: no runner reported\n\nExpected: {names}. The logs of the jobs say why.\n"
+    page = f"# NO VERDICT: no runner reported\n\nExpected: {names}. The logs of the jobs say why.\n"
+    texts = dict.fromkeys(("markdown", "pull_request", "summary"), page)
+    texts["annotations"] = "::error title=NO VERDICT::no runner reported\n"
+    for form in forms:
+        if form in texts:
+            (into / reports.file_of(form)).write_text(texts[form], encoding="utf-8")
 
 
 def _decide(options: argparse.Namespace) -> int:

@@ -8,6 +8,25 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.merged import Merged
+
+FILES = {
+    "annotations": "annotations.txt",
+    "badge": "badge.json",
+    "html": "report.html",
+    "json": "report.json",
+    "junit": "junit.xml",
+    "markdown": "report.md",
+    "pull_request": "pull_request.md",
+    "summary": "summary.md",
+    "terminal": "report.txt",
+}
+"""The file of each form in a folder of reports; a form that is not here has one of its own name."""
+KEPT = ("html", "markdown", "json", "junit")
+"""The forms that a session leaves in the folder of its run."""
 
 
 def names() -> tuple[str, ...]:
@@ -26,3 +45,14 @@ def get(name: str) -> ModuleType:
 def formats() -> dict[str, ModuleType]:
     """Every form by its name."""
     return {name: get(name) for name in names()}
+
+
+def render(name: str, content: Merged, *, width: int = 110, color: bool = False) -> str:
+    """The report in this form, with one line break at its end."""
+    text: str = get(name).render(content, width=width, color=color)
+    return text.rstrip("\n") + "\n"
+
+
+def file_of(name: str) -> str:
+    """The name of the file that holds this form in a folder of reports."""
+    return FILES.get(name, f"{name}.txt")
