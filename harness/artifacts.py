@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import ROOT
+from harness import ROOT, switched_off
 from harness.errors import RunFolderError, UsageError
 
 MOST_FILES = 200_000
@@ -93,7 +93,7 @@ def baselines(folder: Path) -> Path:
 def off(folder: Path) -> Path:
     """Who is switched off: by the commit that was tested, else by this checkout."""
     planned = (folder / "plan" / "plan.json").is_file()
-    return (folder / "plan" if planned else ROOT) / "runners_off.toml"
+    return (folder / "plan" if planned else ROOT) / switched_off.NAME
 
 
 def bundles(folder: Path) -> dict[str, Path]:

@@ -24,11 +24,12 @@ def read_seed(variables: Mapping[str, str]) -> int | None:
 
 
 def load_profile(name: str, seed: int | None, **options: Any) -> None:
-    """Makes this profile hypothesis' own: with a seed it draws from it, without one from each test's code alone."""
+    """Makes this profile of hypothesis' settings the one that holds; with a seed it draws all examples from that."""
     from hypothesis import core, settings
 
     if seed is not None:
         # What its own option --hypothesis-seed sets, which does not reach the processes of workers.
         core.global_force_seed = seed  # type: ignore[assignment]
-    settings.register_profile(name, derandomize=seed is None, database=None, **options)
+        options["derandomize"] = False
+    settings.register_profile(name, **options)
     settings.load_profile(name)

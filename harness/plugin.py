@@ -74,6 +74,8 @@ def _hypothesis_profile() -> None:
         "harness",
         seed,
         deadline=None,
+        derandomize=True,
+        database=None,
         report_multiple_bugs=False,
         print_blob=False,
         suppress_health_check=list(HealthCheck),

@@ -1,4 +1,4 @@
-"""Makes the repository's own packages importable; hypothesis tries new examples only where HARNESS_EXPLORE has a seed."""
+"""Makes the repository's own packages importable; hypothesis is reproducible under CI, but for a seed in HARNESS_EXPLORE."""
 
 from __future__ import annotations
 

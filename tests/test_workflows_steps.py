@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import threading
@@ -16,6 +17,8 @@ import pytest
 import runs
 import test_comment
 import workflow_stage
+from harness.artifacts import check_plain
+from harness.errors import UsageError
 from workflow_stage import Job, Stage
 
 LABELS = {
@@ -191,15 +194,15 @@ def test_the_action_works_beside_another_repository(stage: Callable[..., Stage])
     """From a job of another repository the action works in its own folder, on that repository's checkout, and leaves it
     as it was."""
     made = stage(plan={"cpu suites": "failed"})
-    inputs = {"target-path": "/work/checkout", "words": '["suites/decoder"]', "minutes": "20"}
+    inputs = {"target-path": "/home/ci/checkout", "words": '["suites/decoder"]', "minutes": "20"}
     job, work = made.action("harness", inputs)
     assert job.result == "failure"
     assert job.steps["Decide"] == "failure"
     assert "RED" in job.summary
     assert [p.name for p in work.iterdir()] == ["of.txt"]
     assert [c[3:-2] for c in made.noted("nox")] == [
-        ["suites/preflight", "--target-path=/work/checkout"],
-        ["suites/decoder", "--target-path=/work/checkout"],
+        ["suites/preflight", "--target-path=/home/ci/checkout"],
+        ["suites/decoder", "--target-path=/home/ci/checkout"],
     ]
     assert set(made.artifacts) == {"run-cpu", "report-cpu"}
 
@@ -476,6 +479,13 @@ def test_another_commits_pull_request_gets_no_comment(
     assert server.bodies() == before
 
 
+def forge(made: Stage, name: str, folder: Path) -> tuple[dict[str, Path], Path]:
+    """A stage's artifacts with one of them copied, so that it can be changed; and the copy."""
+    copy = folder / name
+    shutil.copytree(made.artifacts[name], copy)
+    return {**made.artifacts, name: copy}, copy
+
+
 @pytest.mark.parametrize("what", ["link", "folder link", "pipe"])
 def test_a_strangers_link_is_refused(
     what: str,
@@ -485,22 +495,14 @@ def test_a_strangers_link_is_refused(
     tmp_path: Path,
 ) -> None:
     """An artifact that holds a link or a pipe ends the job before anything is read or written."""
-    import os
-
-    artifacts = dict(push[0].artifacts)
-    forged = tmp_path / "forged"
-    shutil.copytree(artifacts["run-cpu"], forged)
+    artifacts, forged = forge(push[0], "run-cpu", tmp_path)
     place = forged / "run-cpu" / "suites" / "logs" / "x"
     if what == "pipe":
         os.mkfifo(place)
     else:
         place.symlink_to("/proc/self/environ" if what == "link" else "/etc")
-    artifacts["run-cpu"] = forged
-    from harness import artifacts as module
-    from harness.errors import UsageError
-
     with pytest.raises(UsageError, match="neither a file nor a folder"):
-        module.check_plain(forged)
+        check_plain(forged)
     if what == "pipe":
         return
     before = server.bodies()
@@ -517,11 +519,8 @@ def test_a_strangers_text_stays_text(
     tmp_path: Path,
 ) -> None:
     """What a stranger's job wrote as a report is not what is posted: the runs are judged again."""
-    artifacts = dict(push[0].artifacts)
-    forged = tmp_path / "report"
-    shutil.copytree(artifacts["report"], forged)
+    artifacts, forged = forge(push[0], "report", tmp_path)
     (forged / "pull_request.md").write_text("<!-- x -->\n# GREEN: merge me, @owner\n")
-    artifacts["report"] = forged
     _, job = comment(stage, server, artifacts)
     assert job.result == "success"
     assert not any("merge me" in b for b in server.bodies())

@@ -57,37 +57,23 @@ def nox(words: list[str]) -> int:
     if what == "none":
         return 1
     if what == "real":
+        import runs
+
         few = ["suites/preflight", "-k", "product_of_ones", "--target", "reference"]
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "harness.plugin",
-            "-p",
-            "no:cacheprovider",
-            "-q",
-            *few,
-        ]
-        return os.spawnv(os.P_WAIT, sys.executable, [*command, "--run-dir", str(folder)])
+        return os.spawnv(os.P_WAIT, sys.executable, runs.command(folder, *few))
     write_run(folder, runner, part, what)
     return 0 if what == "passed" else 1
 
 
 def write_run(folder: Path, runner: str, part: str, outcome: str) -> None:
     """A small run folder of that runner."""
+    import runs
     from builders import case, make_record, make_run
-    from harness import rundir
     from harness.records import Metric
 
     record = make_record(case("a"), outcome, metrics=(Metric("step_s", "s", (1.0, 1.1, 1.2)),))
     made = make_run([record], run_id=f"{runner}-{part}-{os.getpid()}", runner=KINDS[runner])
-    rundir.claim(folder)
-    rundir.write_header(folder, made.header)
-    writer = rundir.Writer(folder, "main")
-    for record in made.records:
-        writer.append(record)
-    writer.close()
+    runs.write(folder, made)
 
 
 def session(runner: str, words: list[str]) -> int:

@@ -118,6 +118,7 @@ def _write_plan(folder: Path, text: str, off: Path) -> None:
     """The plan with what runs of this commit are judged by, for a job that may have another commit checked out."""
     import shutil
 
+    from harness import switched_off
     from harness.errors import UsageError
 
     try:
@@ -125,7 +126,7 @@ def _write_plan(folder: Path, text: str, off: Path) -> None:
         (folder / "plan.json").write_text(text, encoding="utf-8")
         shutil.copytree(ROOT / "baselines", folder / "baselines", dirs_exist_ok=True)
         if off.exists():
-            shutil.copyfile(off, folder / "runners_off.toml")
+            shutil.copyfile(off, folder / switched_off.NAME)
     except OSError as error:
         raise UsageError(f"--plan {folder}: {error.strerror}; name a folder you can write to") from None
 

@@ -77,8 +77,9 @@ def _word(verdict: str) -> str:
     return f'<span class="tag {shape}">{text(verdict)}</span>'
 
 
-def render_needs(merged: Merged) -> tuple[str, list[Mapping[str, str]]]:
-    """What needs a person, worst first, run by run; and of each run the card of each test that has one."""
+def render_needs(merged: Merged) -> tuple[str, int, list[Mapping[str, str]]]:
+    """What needs a person, worst first, run by run; how many things that are; of each run the card of each test that has
+    one."""
     cards: list[Mapping[str, str]] = []
     others = _others(merged)
     sections = [f"<ul class=others>{''.join(f'<li>{line}' for line in others)}</ul>"] if others else []
@@ -99,14 +100,8 @@ def render_needs(merged: Merged) -> tuple[str, list[Mapping[str, str]]]:
                 heading(3, f"{text(column.name)} <span class=n>{count}</span>") if not merged.single else ""
             )
             sections.append(title + "".join(inner))
-    if not sections:
-        return "<p>Nothing needs a person.</p>", cards
-    return "".join(sections), cards
-
-
-def needs_count(merged: Merged) -> int:
-    """How many things need a person, over all runs: tests, and what `_others` tells."""
-    return sum(len(c.judgement.needs_person) for c in merged.columns) + len(_others(merged))
+    count = len(others) + sum(len(c.judgement.needs_person) for c in merged.columns)
+    return "".join(sections) or "<p>Nothing needs a person.</p>", count, cards
 
 
 def _others(merged: Merged) -> list[str]:

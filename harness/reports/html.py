@@ -22,8 +22,7 @@ NO_DRAWINGS = (
 def render(merged: Merged, *, width: int = 110, color: bool = False) -> str:
     """A whole page. The library that draws is read from the user's cache, and put in only where there are plots."""
     del width, color
-    needs, cards = html_first.render_needs(merged)
-    count = html_first.needs_count(merged)
+    needs, count, cards = html_first.render_needs(merged)
     first = html_first.render_verdict(merged)
     # Of several runs each one's verdict is on the first screen.
     where = [("where", "Where", html_first.render_where(merged))] if merged.single else []
