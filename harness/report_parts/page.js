@@ -318,5 +318,5 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   watch();
   if (window.requestIdleCallback && form) requestIdleCallback(read);
-  if (location.hash) restore();
+  if (location.hash) addEventListener("load", restore, { once: true });
 })();
