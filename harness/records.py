@@ -8,11 +8,12 @@ A record holds what was measured. Whatever can be computed from it (verdicts, ra
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -248,6 +249,14 @@ class Run:
     running: tuple[str, ...] = ()
     problems: tuple[str, ...] = field(default=())
     pairs: Pairs | None = None
+
+    @functools.cached_property
+    def each_by_test(self) -> Mapping[str, Sequence[Record]]:
+        """All records of each test, in their order: of a repeated test one a process."""
+        out: dict[str, list[Record]] = {}
+        for record in self.records:
+            out.setdefault(record.test, []).append(record)
+        return out
 
     def by_test(self) -> dict[str, Record]:
         """Records by test; when a test left several (a retried worker), the worst one counts."""

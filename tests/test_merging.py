@@ -263,3 +263,25 @@ def test_switched_off(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(UsageError, match=says):
             switched_off.load(path)
+
+
+def test_the_command_reads_who_is_switched_off(tmp_path: Path) -> None:
+    """`--off FILE` keeps an expected runner from being missed until its last day, and the report says why."""
+    folder = runs.write(tmp_path / "run", run_of("r", CPU, make_record(A)))
+    off = tmp_path / switched_off.NAME
+    off.write_text(GOOD)
+    words = (
+        "report",
+        str(folder),
+        "--expect",
+        "cpu",
+        "--expect",
+        "rocm",
+        "--baselines",
+        str(tmp_path / "none"),
+    )
+    told = runs.harness(*words, "--off", str(off))
+    assert told.returncode == 0
+    assert told.stdout.startswith("PARTIAL GREEN")
+    assert "switched off until 2027-03-31: no machine" in " ".join(told.stdout.split())
+    assert runs.harness(*words, "--off", str(tmp_path / "none.toml")).returncode == 3

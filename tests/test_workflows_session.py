@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 import runs
+from builders import case, make_record, make_run
 from harness import ROOT, workflow_session
 from harness.errors import UsageError
 
@@ -123,3 +124,17 @@ def test_words_are_a_list_of_text() -> None:
     for text in ("{}", "[", '["a", 1]', '"a"', "[[]]"):
         with pytest.raises(UsageError, match="--words"):
             workflow_session.words_of(text, "--words")
+
+
+def test_runs_that_cannot_be_merged_fail_the_step(tmp_path: Path) -> None:
+    """Runs of two commits make no report: the step of the merge fails and says why, and so does the decision."""
+    for name, commit in (("cpu", "a" * 40), ("rocm", "b" * 40)):
+        made = make_run([make_record(case("a"))], run_id=name, runner={"name": name}, harness_commit=commit)
+        (tmp_path / "found" / f"run-{name}").mkdir(parents=True)
+        runs.write(tmp_path / "found" / f"run-{name}" / "suites", made)
+    merged = runs.harness("workflows", "merge", str(tmp_path / "found"), "--into", str(tmp_path / "report"))
+    assert merged.returncode == 2
+    assert "one report is of one commit" in merged.stderr
+    decided = runs.harness("workflows", "decide", str(tmp_path / "report"))
+    assert decided.returncode == 2
+    assert decided.stdout.startswith("NO REPORT")

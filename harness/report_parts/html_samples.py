@@ -69,8 +69,8 @@ def _by_process(run: Run, m: MetricVerdict, numbers: Sequence[int] | None) -> li
 def _metrics(run: Run, test: str, name: str) -> Iterable[tuple[Record, Metric]]:
     return (
         (r, x)
-        for r in run.records
-        if r.test == test and r.outcome == "passed"
+        for r in run.each_by_test.get(test, ())
+        if r.outcome == "passed"
         for x in r.metrics
         if x.name == name
     )

@@ -55,12 +55,11 @@ def of_column(merged: Merged, column: Column) -> Iterator[Suite]:
     Of several runs each one's cases are grouped under its name, so that a reader does not take them for one test.
     """
     under = "" if merged.single else f"{column.name}."
-    records: dict[str, list[Record]] = {}
-    for record in column.run.records:
-        records.setdefault(record.test, []).append(record)
     suites: dict[str, list[Case]] = {s.suite: [] for s in column.judgement.suites}
     for t in column.judgement.tests:
-        suites.setdefault(t.suite, []).append(_test(t, records.get(t.test, []), column, under))
+        suites.setdefault(t.suite, []).append(
+            _test(t, column.run.each_by_test.get(t.test, ()), column, under)
+        )
     yield from suites.items()
     metrics = [_metric(m, under) for m in metric_parts.judged(column.judgement) if m.verdict != "new"]
     crossings = [_crossing(c, f"{under}traces") for c in column.judgement.crossings]
