@@ -499,7 +499,7 @@ def base_of(folder: Path) -> Path:
         for name in filter(None, names):
             if (ROOT / name).is_file():
                 (draft / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(ROOT / name, draft / name)
+                shutil.copy(ROOT / name, draft / name)
         git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
         remote = ["remote", "add", "origin", "stage:remote"]
         for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "all"], remote):
