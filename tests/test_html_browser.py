@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import os
 import re
 import shutil
+import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ from typing import Any
 import pytest
 
 import html_made
+from harness import ROOT
 from harness.merged import Merged
 from harness.report_parts.html_text import anchor
 from harness.reports import html
@@ -385,3 +390,21 @@ def test_headings_do_not_jump(visit: Callable[..., Visit]) -> None:
         levels = [int(t[1]) for t in re.findall(r"<(h[1-6])", visit(name).page.locator("main").inner_html())]
         assert levels.count(1) == 1
         assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
+
+
+def test_the_readmes_picture(files: Callable[[str], Path], tmp_path: Path) -> None:
+    """docs/make_page_picture.py takes the first screen of a page in the size asked for, light or dark, and the picture
+    in the README is one of its pictures."""
+    need("playwright", importlib.util.find_spec("playwright") is not None)
+    need("chromium", any(map(shutil.which, NAMES)))
+    seen = {}
+    for dark in (False, True):
+        # In a process of its own: this one drives a browser already.
+        words = [str(tmp_path / "taken.png"), str(files("everything")), *["--dark"] * dark]
+        subprocess.run([sys.executable, str(ROOT / "docs" / "make_page_picture.py"), *words], check=True)
+        seen[dark] = (tmp_path / "taken.png").read_bytes()
+    assert seen[False] != seen[True]
+    for picture in (*seen.values(), (ROOT / "docs" / "page.png").read_bytes()):
+        assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+        assert struct.unpack(">II", picture[16:24]) == (1280, 900)
+        assert len(picture) > 30_000, "an empty page"

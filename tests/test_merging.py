@@ -20,6 +20,7 @@ from harness.merged import NOT_RUN, NOTHING, Given, Merged, Off
 from harness.merging import merge, one
 from harness.policy import Rule
 from harness.records import Metric, Record, Run, Trace
+from harness.report_parts import merged_parts
 from harness.reports import formats
 
 A, B = case("a"), case("b")
@@ -128,8 +129,10 @@ def test_a_green_that_lacks_tests_is_partial() -> None:
     )
     assert (found.status, found.headline.partition(":")[0]) == ("green", "PARTIAL GREEN")
     assert f"1 not run on {found.columns[1].name}, which lacks what they need" in found.headline
+    assert [row[2] for row in merged_parts.run_rows(found)] == ["GREEN", "PARTIAL GREEN"]
     whole = merged(run_of("r", CPU, make_record(A)), run_of("g", GPU, make_record(A)))
     assert whole.headline.startswith("GREEN")
+    assert [row[2] for row in merged_parts.run_rows(whole)] == ["GREEN", "GREEN"]
 
 
 def test_a_planted_defect_is_in_the_headline() -> None:

@@ -73,7 +73,8 @@ def _runs(merged: Merged) -> list[tuple[str, ...]]:
 
 
 def _word(verdict: str) -> str:
-    shape = {"GREEN": "good", "NO VERDICT": "open", "OFF": "idle"}.get(verdict, "bad")
+    shapes = {"GREEN": "good", "NO VERDICT": "open", "OFF": "idle"}
+    shape = shapes.get(verdict.removeprefix("PARTIAL "), "bad")
     return f'<span class="tag {shape}">{text(verdict)}</span>'
 
 

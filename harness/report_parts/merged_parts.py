@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from harness.merged import WORDS, Column, Merged
+from harness.merged import WORDS, Column, Merged, is_partial
 from harness.quantities import quantity, scale_of
 from harness.report_parts.metric_parts import Row, Say, name_of
 from harness.report_parts.parts import how_made, one_line, plain
@@ -25,7 +25,8 @@ def run_rows(merged: Merged, say: Say = one_line) -> Iterator[Row]:
         groups = [sum(count[v] for v in group) for group in (_PASSED, _FAILED, ("known",), _NOT_RUN)]
         rest = sum(count.values()) - sum(groups)
         made = how_made(c.run.header)
-        yield say(c.name), made, WORDS[c.judgement.status], *map(str, (*groups, rest))
+        verdict = f"{'PARTIAL ' * is_partial([c], ())}{WORDS[c.judgement.status]}"
+        yield say(c.name), made, verdict, *map(str, (*groups, rest))
     for a in merged.absent:
         yield say(a.runner), "no run", "OFF" if a.off else "DID NOT REPORT", *[""] * 5
 
