@@ -11,8 +11,8 @@ APIS = ("fsdp1", "fsdp2")
 SAVED_AT = 2
 """The step after which the states are saved that are loaded elsewhere."""
 STEPS, RESUMED_AT, FREEZE = 6, 3, 4
-MOMENTS, SEED = 20, 20251
-"""How often a save is killed, and where the moments are drawn from."""
+MOMENTS, SIGHTS, SEED = 12, 12, 20251
+"""How often a save is killed at a random moment and when a file of it is seen, and where the moments are drawn from."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ def _jobs() -> Iterable[Job]:
     for name in DAMAGES:
         yield Job(f"damage/{name}", 2, 1, "damage", one, series, {"damage": name})
     yield Job("order", 2, 1, "order", one, series)
-    yield Job("kills", 2, 1, "kills", {**one, "save_every": 1000}, series, {"moments": MOMENTS, "seed": SEED})
+    extra = {"moments": MOMENTS, "sights": SIGHTS, "seed": SEED}
+    yield Job("kills", 2, 1, "kills", {**one, "save_every": 1000}, series, extra)
 
 
 JOBS = {job.name: job for job in _jobs()}

@@ -1,4 +1,8 @@
-"""Saves that are killed: each in a process of its own, at a moment drawn from the time that a save takes."""
+"""Saves that are killed, each in a process of its own.
+
+Half at a moment drawn from the time that a save takes, and half as soon as one more of its files is seen: where the
+files are written within a thousandth of a save's time, moments alone seldom hit between two of them.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +51,22 @@ class Saver:
     def go(self) -> None:
         self._ours.send("go")
 
+    def sees(self, count: int) -> None:
+        """Until that many files and folders lie in the folder of the run, or the save is at its end."""
+        end = time.monotonic() + WAIT_S
+        while entries(Path(self.plan.folder)) < count and not self._ours.poll():
+            if time.monotonic() > end:
+                raise RuntimeError(f"a saving process said nothing for {WAIT_S:g} s")
+
     def kill(self) -> None:
         self.process.kill()
         self.process.join()
         self._ours.close()
+
+
+def entries(folder: Path) -> int:
+    """How many files and folders lie in it, at any depth; what goes while it is looked at does not count."""
+    return sum(len(folders) + len(names) for _, folders, names in os.walk(folder))
 
 
 def _save(trainer: Any, plan: Plan, pipe: Any) -> None:
@@ -74,9 +90,9 @@ def _save(trainer: Any, plan: Plan, pipe: Any) -> None:
 
 
 def kills(doing: work.Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, Any]:
-    """Kills saves at random moments; tells of each what the target would then resume from."""
+    """Kills saves at random moments and when a file is seen; tells of each what the target would then resume from."""
     old, new = (Path(f) for f in job["folders"][:2])
-    root, count = Path(job["root"]), job["moments"]
+    root, count = Path(job["root"]), job["moments"] + job["sights"]
     draw = random.Random(job["seed"])
     doing.regroup(1, "kills-ready")
     state = work.held(doing.trainer.restore(dataclasses.replace(plan, resume=str(new))))
@@ -96,25 +112,32 @@ def kills(doing: work.Doing, plan: Plan, job: Mapping[str, Any]) -> dict[str, An
     try:
         whole = ready.pop(0)
         whole.hear()
-        begin = time.monotonic()
+        before, begin = entries(Path(whole.plan.folder)), time.monotonic()
         whole.go()
         whole.hear()
         save_s = time.monotonic() - begin
+        added = entries(Path(whole.plan.folder)) - before
         whole.kill()
         judge = Judge(doing, old, work.last_of(doing, whole.plan), state)
         for number in range(count):
             saver = ready.pop(0)
             saver.hear()
-            delay = save_s * 1.1 * (number + draw.random()) / count
-            saver.go()
-            time.sleep(delay)
+            begin = time.monotonic()
+            if number < job["moments"]:
+                saver.go()
+                time.sleep(save_s * 1.1 * (number + draw.random()) / job["moments"])
+            else:
+                present = entries(Path(saver.plan.folder))
+                saver.go()
+                saver.sees(present + 1 + (number - job["moments"]) % max(added, 1))
             saver.kill()
+            delay = time.monotonic() - begin
             ready += [s for s in [next(savers, None)] if s is not None]
             moments.append({"delay_s": delay, **judge.look(saver.plan)})
-            before = survivors.pop(moments[-1]["state"], None)
+            earlier = survivors.pop(moments[-1]["state"], None)
             survivors[moments[-1]["state"]] = saver.plan
-            if before is not None:
-                shutil.rmtree(before.folder)
+            if earlier is not None:
+                shutil.rmtree(earlier.folder)
     finally:
         for saver in ready:
             saver.kill()
