@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import buy_made
 import runs
+import vllm_made
 from builders import case, make_record, make_run
 from harness import ROOT, runners
 from harness.runners.base import Container
@@ -106,6 +109,10 @@ class Desk:
             tests = [make_record(case("a")), make_record(case("b"))]
             run = make_run(tests, run_id=f"20270115-10000{number}-cpu-abcdef")
             runs.write(self.place / name, run)
+        for name, seconds in {"RUN_A": 0.2, "RUN_B": 0.1}.items():
+            offer = buy_made.make_offer(f"cpu {name}", *buy_made.step(buy_made.spread(seconds)))
+            runs.write(self.place / name, offer.run)
+        (self.place / "served.json").write_text(json.dumps(vllm_made.make()))
         (self.place / "LOG").write_text(LOG)
         (self.place / "prices.toml").write_text(
             '[[price]]\nrunner = "cpu-*"\nper_device_hour = 1.0\ncurrency = "USD"\nsource = "made up"\n'

@@ -26,7 +26,8 @@ class ImportFault(UsageError):
 @dataclass(frozen=True)
 class Imported:
     """One file's results. `project`: its own name for the code base, when it has one. `configuration`: what must be
-    equal before two such runs may be compared. `notes`: what the file lacks, in words."""
+    equal before two such runs may be compared. `notes`: what the file lacks, in words. `runner`: what was measured, when
+    that is told; `repeats`: how often each test was run afresh."""
 
     tool: str
     started: datetime
@@ -39,6 +40,8 @@ class Imported:
     software: Mapping[str, str | None]
     records: tuple[Record, ...]
     notes: tuple[str, ...] = field(default=())
+    runner: RunnerInfo | None = None
+    repeats: int = 1
 
 
 def read_json(path: Path) -> tuple[bytes, Any]:
@@ -102,7 +105,7 @@ def write_run(
     header = Header(
         run_id=run_id,
         started=found.started.isoformat(),
-        runner=RunnerInfo(RUNNER, _name(found.arch or "unknown"), 1, emulated=False),
+        runner=found.runner or RunnerInfo(RUNNER, _name(found.arch or "unknown"), 1, emulated=False),
         target=TargetInfo(_name(project or found.project or RUNNER), found.commit, found.dirty),
         selection=Selection((SUITE,)),
         configuration={"imported_from": found.tool, **found.configuration},
@@ -113,6 +116,7 @@ def write_run(
         command=("harness", "import", source.name),
         planned=tests,
         exit_status=0,
+        repeats=found.repeats,
     )
     rundir.write_header(folder, header)
     writer = rundir.Writer(folder, "main")

@@ -91,7 +91,7 @@ class Policy(Protocol):
     def predict(self, image: Any, instruction: str) -> Any:
         """One inference through the target's own code, from one uint8 picture of shape (height, width, 3), RGB, and an
         instruction in English: the actions on the host, a float array of shape (batch, horizon, dimensions), without
-        unit."""
+        unit. Several threads may call it at the same time."""
         ...
 
 

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -74,24 +75,38 @@ def set_node(ranks: int | None) -> None:
 def stay_on_cpu() -> Iterator[None]:
     """S8: while it holds, a tensor that VITRA sends to its accelerator stays on a machine without one.
 
-    In force for one inference alone: it costs every `Tensor.to` a call more.
+    In force for inferences alone, of which several threads may be in one: it costs every `Tensor.to` a call more.
     """
     import torch
 
     if torch.accelerator.is_available():
         yield
         return
-    before = torch.Tensor.to
+    with _LOCK:
+        _INSIDE.append(torch.Tensor.to)
+        if len(_INSIDE) == 1:
+            torch.Tensor.to = _kept_here(torch.Tensor.to)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            # The last one out puts back what the first one found.
+            before = _INSIDE[0]
+            _INSIDE.pop()
+            if not _INSIDE:
+                torch.Tensor.to = before
 
+
+_LOCK = threading.Lock()
+_INSIDE: list[Any] = []
+
+
+def _kept_here(before: Any) -> Any:
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = tuple(map(_here, args)), {k: _here(v) for k, v in kwargs.items()}
         return before(self, *args, **kwargs)
 
-    torch.Tensor.to = to
-    try:
-        yield
-    finally:
-        torch.Tensor.to = before
+    return to
 
 
 def _here(value: Any) -> Any:

@@ -41,6 +41,13 @@ JOBS = {
     CHECKPOINT: Job("checkpoint", 1, {"batch": 4, "global_batch": 4, "steps": 1, "save_every": 1000}),
 }
 
+CALLERS = (1, 2, 4)
+"""How many ask the model at the same time."""
+CALLS = 8
+"""Inferences of one turn, shared alike by the callers."""
+TURNS_WARMUP, TURNS = 1, 4
+"""Turns; together enough calls of a process for a 95th percentile."""
+
 BATCH = 3
 LOADING_WARMUP, LOADING_ROUNDS = 2, 8
 

@@ -12,6 +12,7 @@ from fixtures import clips
 from suites import minidata
 from suites.faults import judge
 from suites.throughput import data, joined, memory, plans
+from suites.throughput.callers import Callers
 from suites.throughput.loading import Loader
 from suites.throughput.worlds import Worlds
 
@@ -154,6 +155,35 @@ def test_inference(policy: Any, target: Any, clip: clips.Clip, measure: Any, rec
         work={"actions": policy.batch * policy.horizon, "inferences": 1, "devices": 1},
     )
     for actions in kept:
+        judge(record, joined.actions_fault(actions, (policy.batch, policy.horizon, policy.dimensions)))
+
+
+@pytest.mark.parametrize("callers", [pytest.param(n, id=f"concurrency-{n}") for n in plans.CALLERS])
+def test_concurrent_inference(
+    callers: int, policy: Any, target: Any, clip: clips.Clip, measure: Any, record: Any
+) -> None:
+    """Turns of inferences by several callers of one model: `turn_s` of all of a turn, `call_s` of each call."""
+    image = target.frames(str(clip.path), [0])[0]
+    asked = Callers(callers, lambda: policy.predict(image, INSTRUCTION))
+    chunks = plans.CALLS * policy.batch
+    work = {"actions": chunks * policy.horizon, "chunks": chunks, "inferences": plans.CALLS}
+    try:
+        measure(
+            "turn_s",
+            lambda: asked.turn(plans.CALLS),
+            rounds=plans.TURNS,
+            warmup=plans.TURNS_WARMUP,
+            work={**work, "concurrency": callers, "devices": 1},
+        )
+    finally:
+        asked.close()
+    # No actions in its work: calls overlap, so that their seconds do not add up to a rate.
+    warmup = plans.TURNS_WARMUP * plans.CALLS
+    record.metric("call_s", "s", asked.seconds, warmup=warmup, work={"concurrency": callers})
+    due = (plans.TURNS_WARMUP + plans.TURNS) * plans.CALLS
+    if not len(asked.answers) == len(asked.seconds) == due:
+        record.fail("wrong_batch", f"{len(asked.answers)} answers came of {due} calls")
+    for actions in asked.answers:
         judge(record, joined.actions_fault(actions, (policy.batch, policy.horizon, policy.dimensions)))
 
 
