@@ -5,13 +5,14 @@ from __future__ import annotations
 import fnmatch
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
 from harness.buy_costs import NO_PRICES, apart, make_cell, make_flip
+from harness.buy_joining import Taking, is_imported, join, take_all
 from harness.buy_quality import parity_of, struck_by, traces_of
-from harness.buy_taking import KINDS, Taken, take, why_not
+from harness.buy_taking import KINDS, why_not
 from harness.buying import COSTS, FLIPS, Cell, Flip, Line, Machine, Offer, Page
 from harness.cost import OLD_DAYS, Price, Prices
 from harness.errors import UsageError
@@ -23,14 +24,16 @@ Sides = tuple[tuple[Machine, Cell], tuple[Machine, Cell]]
 def make_page(offers: Sequence[Offer], prices: Prices | None, *, tests: str = "*") -> Page:
     """The page of these runs, in the order they were named; UsageError when one is named twice.
 
-    `tests`: a pattern of the tests that are shown. Without prices no cost is told.
+    Imported runs that have the name of another are of its machine. The reference of parity is the first run that the
+    harness measured. `tests`: a pattern of the tests that are shown. Without prices no cost is told.
     """
     _check(offers)
+    offers = join(offers)
     names = names_of(offers)
     measured = [(o, n) for o, n in zip(offers, names, strict=True) if not _emulated(o)]
-    reference, called = measured[0] if measured else (None, "")
+    reference, called = next((m for m in measured if not is_imported(m[0].run)), (None, ""))
     machines = tuple(_machine(o, n, reference, called, prices) for o, n in zip(offers, names, strict=True))
-    taken = [take(o.run) for o in offers]
+    taken = [take_all(o) for o in offers]
     keys = sorted(
         {k for t in taken for k in t if fnmatch.fnmatchcase(k[1], tests)},
         key=lambda k: (KINDS.index(k[0]), k[1]),
@@ -101,6 +104,7 @@ def _machine(offer: Offer, name: str, reference: Offer | None, called: str, pric
         price_why,
         days,
         days is not None and days > OLD_DAYS,
+        tuple(run.header.run_id for run in offer.served),
     )
 
 
@@ -124,13 +128,15 @@ def _line(
     test: str,
     offers: Sequence[Offer],
     machines: Sequence[Machine],
-    taken: Sequence[Mapping[tuple[str, str], Taken]],
+    taken: Sequence[Taking],
     prices: Prices | None,
 ) -> tuple[Line, list[Flip]]:
     epoch = None if prices is None else prices.epoch_samples
-    cells = []
+    cells: list[Cell] = []
+    sources: list[Offer] = []
     for offer, machine, own in zip(offers, machines, taken, strict=True):
-        found = own.get((kind, test))
+        found, source = own.get((kind, test), (None, offer))
+        sources.append(source)
         if found is None:
             why = (
                 "emulated: its times say nothing of a device"
@@ -139,13 +145,13 @@ def _line(
             )
             cells.append(Cell(why=why))
         else:
-            cells.append(make_cell(found, offer, machine, epoch))
+            cells.append(make_cell(found, source, machine, epoch))
     base = next((n for n, c in enumerate(cells) if c.there), None)
     flips = []
     for i, j in itertools.combinations(range(len(cells)), 2):
         if not (cells[i].there and cells[j].there):
             continue
-        said = apart(kind, test, (offers[j], cells[j]), (offers[i], cells[i]))
+        said = apart(kind, test, (sources[j], cells[j]), (sources[i], cells[i]))
         if i == base:
             uneven = _uneven(kind, cells[i], cells[j], machines[i].name)
             cells[j] = replace(cells[j], apart=said, uneven="" if said else uneven)

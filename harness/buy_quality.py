@@ -29,6 +29,8 @@ def parity_of(offer: Offer, reference: Offer | None, name: str) -> tuple[str, st
         return "unknown", "emulated: compared with none"
     mine = traces_of(offer.run)
     if not mine:
+        if "imported_from" in header.configuration:
+            return "unknown", "imported; name it as a run of the harness on its machine, with --name"
         return "unknown", "no trace of a known noise in the run: nothing to compare"
     if reference is None or reference is offer:
         return "reference", f"the others are held against {_count(len(mine), 'trace')} of it"
@@ -95,4 +97,9 @@ def struck_by(offer: Offer, parity: str, why: str) -> tuple[str, ...]:
         reasons.append(f"not shown to agree: {why}")
     elif parity not in ("agree", "reference"):
         reasons.append(f"parity {parity}: {why}")
+    for run in offer.served:
+        if bad := next((r for r in run.records if r.outcome != "passed"), None):
+            reasons.append(
+                f"{run.header.run_id}: {bad.outcome}: {bad.reason or bad.kind or 'no reason told'}"
+            )
     return tuple(reasons)

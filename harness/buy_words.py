@@ -41,7 +41,7 @@ def machine_rows(page: Page) -> Iterator[tuple[Said, ...]]:
         yield (
             Said(m.name),
             Said(origin),
-            Said(f"{m.run_id}, {m.day}"),
+            Said("; ".join([f"{m.run_id}, {m.day}", *(f"serving: {run}" for run in m.served)])),
             Said(m.target),
             Said(status),
             Said({"unknown": "not shown"}.get(m.parity, m.parity)),

@@ -38,13 +38,15 @@ FLIPS: Mapping[str, tuple[str, ...]] = {
 @dataclass(frozen=True)
 class Offer:
     """One run as a buyer brings it: judged, with its price. `name`: the user's own for it, else None. `peaks`: 1e12
-    operations a second of one device, by precision. `why`: why its status is not green."""
+    operations a second of one device, by precision. `why`: why its status is not green. `served`: imported runs of the
+    same machine."""
 
     run: Run
     status: Status
     why: str = ""
     peaks: Mapping[str, float] | None = None
     name: str | None = None
+    served: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Machine:
 
     `parity`: `reference`, `agree`, `differ`, `inconclusive` or `unknown` (nothing was compared), and `parity_why`.
     `struck`: why its costs are struck through; empty: they hold. `price` None: `price_why` says why. `stale`: the price
-    was older than a year on the day of the run.
+    was older than a year on the day of the run. `served`: ids of imported runs of this machine, which stand by its quality.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Machine:
     price_why: str
     days_old: int | None
     stale: bool
+    served: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ PURE = (
     "harness.buying",
     "harness.buy_costs",
     "harness.buy_forms",
+    "harness.buy_joining",
     "harness.buy_page",
     "harness.buy_quality",
     "harness.buy_taking",

@@ -125,7 +125,7 @@ def test_names_are_the_users(
         (["A", "--format", "pdf"], "--format pdf: no such format; there are: html, json, markdown, terminal"),
         (["A", "--prices", "absent.toml"], "absent.toml: not there"),
         (["A", "--name", "x", "--name", "y"], "--name y: 2 names for 1 runs"),
-        (["A", "B", "--name", "x", "--name", "x"], "--name x: twice"),
+        (["A", "B", "--name", "x", "--name", "x"], "--name x: twice; give each machine a name of its own"),
         (["A", "--output", "absent/page"], "--output absent/page: No such file"),
     ],
 )
@@ -155,30 +155,38 @@ def test_nothing_to_compare_is_three(
     assert "What machines cost" in capsys.readouterr().out
 
 
-def serve(tmp_path: Path, device: str, *words: str, duration: float = 20.0, **changes: Any) -> str:
+def serve(
+    tmp_path: Path,
+    device: str,
+    *words: str,
+    runner: str = "serve",
+    duration: float = 20.0,
+    into: str = "imported",
+    **changes: Any,
+) -> str:
     """A run imported from three made-up results of vLLM's serving benchmark."""
-    path = tmp_path / f"{device}.json"
+    path = tmp_path / f"{into}-{runner}-{device}.json"
     values = [
         vllm_made.make(seed=n, duration=duration + n / 10, date=f"20260131-12000{n}", **changes)
         for n in range(3)
     ]
     path.write_text("\n".join(map(json.dumps, values)))
-    into = tmp_path / f"imported-{device}"
+    folder = tmp_path / f"{into}-{runner}-{device}"
     named = [
         "import",
         "vllm-bench",
         str(path),
         "--into",
-        str(into),
+        str(folder),
         "--runner",
-        "serve",
+        runner,
         "--device",
         device,
         *words,
     ]
     assert cli.main(named) == 0
-    (folder,) = into.iterdir()
-    return str(folder)
+    (run,) = folder.iterdir()
+    return str(run)
 
 
 def test_two_fleets_stand_side_by_side(
@@ -255,6 +263,93 @@ def test_failed_requests_are_struck(
     assert "its run is red" in out
     assert "3 of 200 requests gave no answer" in out
     assert "struck through" in out
+
+
+def fleets(made: Callable[..., list[str]], tmp_path: Path, **changes: Any) -> tuple[list[str], list[str]]:
+    """Two machines that the harness measured, each with an imported serving of its own, and how they are named."""
+    a, b = made(cheap(), dear())
+    served = [
+        serve(tmp_path, "x", "--devices", "8", runner="cheap", **changes),
+        serve(tmp_path, "x", "--devices", "4", runner="dear", duration=30.0),
+    ]
+    return [a, b, *served], ["--name", "C", "--name", "D", "--name", "C", "--name", "D"]
+
+
+def test_a_serving_stands_by_its_machine(
+    made: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An import that has the name of a run is of its machine: three numbers on one card, costs that hold, an order."""
+    folders, names = fleets(made, tmp_path)
+    capsys.readouterr()
+    words = [*folders, *names, "--prices", str(tmp_path / "prices.toml")]
+    assert do(*words, "--format", "json") == 0
+    page = json.loads(capsys.readouterr().out)
+    assert [(m["name"], m["parity"], m["struck"]) for m in page["machines"]] == [
+        ("C", "reference", []),
+        ("D", "agree", []),
+    ]
+    assert all(len(m["served"]) == 1 and m["served"][0] != m["run_id"] for m in page["machines"])
+    kinds = {x["kind"]: x for x in page["lines"]}
+    assert set(kinds) == {"training", "inference", "serving"}
+    assert all(c["there"] for x in kinds.values() for c in x["cells"])
+    # 8 devices for 20.1 s at 2 USD are cheaper than 4 for 30.1 s at 6 USD.
+    flip = next(f for f in page["flips"] if f["unit"] == "million output tokens")
+    assert flip["price"]["value"] == pytest.approx(2 * 20.1 * 8 / (30.1 * 4))
+    assert flip["cheaper"] == "C"
+    assert kinds["serving"]["cheapest"] == dict.fromkeys(kinds["serving"]["cheapest"], "C") != {}
+    assert do(*words) == 0
+    assert f"serving: {page['machines'][0]['served'][0]}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_serving_that_failed_strikes_its_machine(
+    made: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Requests without an answer strike the costs of the machine whose name the import has, with the reason."""
+    folders, names = fleets(made, tmp_path, failed=3)
+    capsys.readouterr()
+    assert do(*folders, *names, "--prices", str(tmp_path / "prices.toml"), "--format", "json") == 0
+    one, other = json.loads(capsys.readouterr().out)["machines"]
+    assert "3 of 200 requests gave no answer" in " ".join(one["struck"])
+    assert other["struck"] == []
+
+
+def test_servings_of_machines_are_compared_by_their_own_settings(
+    made: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the imports tell of their requests decides whether two machines' servings are compared, not their runs."""
+    folders, names = fleets(made, tmp_path, burstiness=0.5)
+    capsys.readouterr()
+    assert do(*folders, *names, "--format", "json") == 0
+    told = json.loads(capsys.readouterr().out)["not_compared"]
+    assert "another burstiness: 1.0, not 0.5" in " ".join(told)
+
+
+def test_a_name_is_of_one_machine(
+    made: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An import of another kind of machine cannot borrow a run's quality, nor may one workload stand there twice."""
+    folders, names = fleets(made, tmp_path)
+    another = serve(tmp_path, "gfx942", "--devices", "8", runner="cheap")
+    again = serve(tmp_path, "x", "--devices", "2", runner="cheap", duration=21.0, into="again")
+    capsys.readouterr()
+    for extra, message in ((another, "is of cheap x, "), (again, "again, on one machine")):
+        assert do(*folders, extra, *names, "--name", "C") == 2
+        err = capsys.readouterr().err
+        assert message in err
+        assert err.count("\n") == 1
+
+
+def test_an_import_is_no_reference(
+    made: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Named first, an import without a machine's run is struck, says how to give it one, and the others still agree."""
+    a, b = made(cheap(), dear())
+    alone = serve(tmp_path, "gfx942", "--devices", "8")
+    capsys.readouterr()
+    do(alone, a, b, "--prices", str(tmp_path / "prices.toml"), "--format", "json")
+    machines = json.loads(capsys.readouterr().out)["machines"]
+    assert [m["parity"] for m in machines] == ["unknown", "reference", "agree"]
+    assert "with --name" in machines[0]["struck"][-1]
 
 
 # In a browser.

@@ -35,7 +35,7 @@ def render(page: Page, *, width: int = 110, color: bool = False) -> str:
 def _machine(m: Machine) -> dict[str, Any]:
     found = {f.name: getattr(m, f.name) for f in dataclasses.fields(m)}
     price = None if m.price is None else dataclasses.asdict(m.price)
-    return {**found, "struck": list(m.struck), "price": price}
+    return {**found, "struck": list(m.struck), "served": list(m.served), "price": price}
 
 
 def _line(page: Page, n: int) -> dict[str, Any]:

@@ -39,7 +39,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="what to call a machine, in the order of the runs; a price's pattern may fit it (repeatable)",
+        help="what to call a machine, in the order of the runs; a price's pattern may fit it; an imported run that has the "
+        "name of another is of its machine (repeatable)",
     )
     parser.add_argument(
         "--tests", default="*", metavar="PATTERN", help="only tests whose id fits, as '*fp32*'"
@@ -76,8 +77,6 @@ def collect(options: argparse.Namespace) -> Page:
         raise UsageError(
             f"--name {names[len(options.folders)]}: {len(names)} names for {len(options.folders)} runs; one each"
         )
-    if twice := next((n for k, n in enumerate(names) if n in names[:k]), None):
-        raise UsageError(f"--name {twice}: twice; give each machine a name of its own")
     listed = None if options.prices is None else prices.load(options.prices)
     offers = [
         _offer(folder, options.baselines, names[n] if n < len(names) else None)
