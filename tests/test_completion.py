@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import builders
-from harness import ROOT, commands, reports, rundir, runners
+from harness import ROOT, buy_forms, commands, reports, rundir, runners
 
 BASH = shutil.which("bash")
 
@@ -65,6 +65,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 def test_every_report_form_is_offered(folder: Path) -> None:
     """After `--format` each form that there is, whatever forms are added."""
     assert sorted(complete(folder, "harness report runs/x --format ")) == sorted(reports.names())
+    assert sorted(complete(folder, "harness buy runs/x --format ")) == sorted(buy_forms.names())
 
 
 def test_a_begun_word_is_ended(folder: Path) -> None:

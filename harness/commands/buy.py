@@ -46,11 +46,18 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--tests", default="*", metavar="PATTERN", help="only tests whose id fits, as '*fp32*'"
     )
     parser.add_argument("--baselines", type=Path, default=ROOT / "baselines", metavar="DIR")
-    parser.add_argument(
+    form = parser.add_argument(
         "--format", default="terminal", metavar="FORMAT", help="terminal, markdown, html or json"
     )
+    form.completer = _forms  # type: ignore[attr-defined]  # for shells that complete
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the page there, not to stdout")
     parser.set_defaults(run=_run)
+
+
+def _forms(prefix: str, **_: object) -> list[str]:
+    from harness import buy_forms
+
+    return [n for n in buy_forms.names() if n.startswith(prefix)]
 
 
 def _run(options: argparse.Namespace) -> int:
